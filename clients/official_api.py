@@ -202,8 +202,8 @@ def _asked(body: Body, thinking: bool, dialect: str) -> DemoPrompt:
         reasons=thinking,
         dialect=dialect_for(MODELS[0]),
         turns=len(messages),
-        opened="a call" if choice == "required" else "",
-        named=choice["function"]["name"] if isinstance(choice, dict) else None,
+        open_block="a call" if choice == "required" else "",
+        tool_name=choice["function"]["name"] if isinstance(choice, dict) else None,
     )
 
 

@@ -130,8 +130,8 @@ async def read_body(scope: Scope, receive: Receive, settings: Settings) -> bytes
     coding = headers.get("content-encoding", "identity")
     if coding != "identity":
         raise ApiError(f"found a body packed with {coding!r}, expected it plain", status=415)
-    announced = headers.get("content-length", "0")
-    if announced.isdecimal() and int(announced) > settings.max_body:
+    content_length = headers.get("content-length", "0")
+    if content_length.isdecimal() and int(content_length) > settings.max_body:
         raise _too_large(settings)
     try:
         return await asyncio.wait_for(_received(receive, settings), settings.body_timeout)
@@ -235,13 +235,13 @@ def send_start(status: int, headers: Mapping[str, str]) -> dict[str, Any]:
 class DisconnectWatch:
     """Calls back when the client goes away, from the moment its body has come."""
 
-    def __init__(self, receive: Receive, gone: Callable[[], object]) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._watch(receive, gone))
+    def __init__(self, receive: Receive, on_gone: Callable[[], object]) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._watch(receive, on_gone))
 
-    async def _watch(self, receive: Receive, gone: Callable[[], object]) -> None:
+    async def _watch(self, receive: Receive, on_gone: Callable[[], object]) -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
-        gone()
+        on_gone()
 
     async def close(self) -> None:
         self._task.cancel()

@@ -134,14 +134,14 @@ def routes(server: GatewayState) -> list[BaseRoute]:
         "responses": "responses",
         "messages": "messages",
     }
-    listed: list[BaseRoute] = []
+    table: list[BaseRoute] = []
     for prefix in PREFIXES if server.sessions.store is None else (*PREFIXES, *SESSION_PREFIXES):
         for path, protocol in generating.items():
-            listed.append(_route(f"{prefix}/{path}", completion(server, protocol)))
+            table.append(_route(f"{prefix}/{path}", completion(server, protocol)))
         if not server.heals:  # a chat server has its own, and gets the request
-            listed.append(_route(f"{prefix}/completions", RawCompletionRoute(server)))
+            table.append(_route(f"{prefix}/completions", RawCompletionRoute(server)))
         counting = f"{prefix}/messages/count_tokens"
-        listed += [
+        table += [
             worker_route(server, counting, plain.count_tokens, protocol="messages"),
             *response_routes(server, plain, prefix),
             json_route(server, f"{prefix}/models", "GET", plain.models),
@@ -156,13 +156,13 @@ def routes(server: GatewayState) -> list[BaseRoute]:
         ("/health", plain.health),
         ("/ready", plain.ready),
     ):
-        listed.append(json_route(server, path, "GET", handle, is_open=True))
+        table.append(json_route(server, path, "GET", handle, is_open=True))
     if server.settings.metrics_port is None:
-        listed.append(json_route(server, "/metrics", "GET", plain.metrics))
-    listed += [*session_routes(server), *admin_routes(server), *page_routes(server)]
+        table.append(json_route(server, "/metrics", "GET", plain.metrics))
+    table += [*session_routes(server), *admin_routes(server), *page_routes(server)]
     if isinstance(server.backend, PassingBackend):
-        listed.append(Route("/{path:path}", endpoint=PassedRoute(server)))
-    return listed
+        table.append(Route("/{path:path}", endpoint=PassedRoute(server)))
+    return table
 
 
 def _route(path: str, endpoint: AsgiApp) -> Route:

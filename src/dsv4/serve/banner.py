@@ -43,8 +43,8 @@ def banner_text(settings: Settings, summary: ServerSummary) -> str:
     if settings.playground or settings.inspect:
         lines.append(f"  playground  {summary.url}/playground/")
     lines += [f"  note        {note}" for note in summary.notes]
-    indented = [f"  {line}" for line in short_clients(summary).splitlines()]
-    lines += ["", *indented, "", f"  More clients: {_more(summary)}"]
+    clients = [f"  {line}" for line in short_clients(summary).splitlines()]
+    lines += ["", *clients, "", f"  More clients: {_more(summary)}"]
     return "\n".join(lines)
 
 

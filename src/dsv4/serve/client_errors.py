@@ -30,9 +30,9 @@ def client_error(error: Exception) -> ApiError:
     return as_api_error(error)
 
 
-def unknown_model(name: str, served: Iterable[str]) -> ApiError:
+def unknown_model(name: str, names: Iterable[str]) -> ApiError:
     """The error for a model that is not served."""
-    message = f"found {name!r}, expected {' or '.join(map(repr, served))}"
+    message = f"found {name!r}, expected {' or '.join(map(repr, names))}"
     return ApiError(message, path="model", status=404, code="model_not_found")
 
 

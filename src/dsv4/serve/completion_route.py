@@ -160,9 +160,9 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
 
     def _check_model(self, call: ApiRequest, key: Key) -> None:
         key.limits.check_model(call.model)
-        served = self._server.model.names
-        if self._server.settings.strict_models and call.model not in served:
-            raise unknown_model(call.model, served)
+        names = self._server.model.names
+        if self._server.settings.strict_models and call.model not in names:
+            raise unknown_model(call.model, names)
 
     def _options(self, call: ApiRequest, tokens: int, client: CompletionClient) -> Options:
         """How to generate after a prompt of so many tokens."""

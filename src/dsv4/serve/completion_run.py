@@ -139,8 +139,8 @@ class CompletionRun(ABC, Generic[PreparedT]):
             self._generation.timer.close()
             await watch.close()
             for choice, lease in self._leases.items():
-                answered = self.readers[choice].first_at is not None
-                lease.close(answered, self._generation.failure)
+                has_answered = self.readers[choice].first_at is not None
+                lease.close(has_answered, self._generation.failure)
             if session is not None and not session.has_ended:
                 state: CallState = "left" if self._generation.has_left else "failed"
                 session.broke_off(self._prepared, self.readers, state)
@@ -169,13 +169,13 @@ class CompletionRun(ABC, Generic[PreparedT]):
     @property
     def _headers(self) -> dict[str, str]:
         prepared = self._prepared
-        replaced = prepared.images.replaced
+        replaced_count = prepared.images.replaced_count
         headers = {
             "x-request-id": self._client.request_id or prepared.turn_ids[0],
             "x-dsv4-dialect": self._server.model.facts.in_short,
             "x-dsv4-prefix": "" if prepared.shared is None else str(prepared.shared),
             "x-dsv4-adapted": ",".join(prepared.adapted),
-            "x-dsv4-images": f"replaced={replaced}" if replaced else "",
+            "x-dsv4-images": f"replaced={replaced_count}" if replaced_count else "",
             "x-dsv4-ignored": prepared.received.ignored,
         }
         return {name: value for name, value in headers.items() if value}
@@ -195,10 +195,10 @@ class CompletionRun(ABC, Generic[PreparedT]):
         }
 
     async def _generate(
-        self, passed: PassEvents, alive: Callable[[], Awaitable[None]] | None
+        self, deliver: PassEvents, alive: Callable[[], Awaitable[None]] | None
     ) -> None:
         try:
-            await self._generation.run(passed, alive)
+            await self._generation.run(deliver, alive)
         except BackendOverflow as error:
             # Only the backend knew that the prompt is too long. Clients look for both numbers.
             limit = error.limit or self._server.model.context
@@ -253,7 +253,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
         seals = self._server.storage.turns.seal is not None
         later: list[tuple[int, list[Event]]] | None = [] if seals else None
 
-        async def passed(choice: int, events: list[Event]) -> None:
+        async def deliver(choice: int, events: list[Event]) -> None:
             if later is not None:
                 events = _held_back(later, choice, events)
             start = b"" if stream.has_begun else frames(self._first_events(writer))
@@ -265,7 +265,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
             await stream.write(frames(start or writer.keep_alive()))
 
         try:
-            await self._generate(passed, alive)
+            await self._generate(deliver, alive)
             for choice, events in later or ():
                 await stream.write(self._framed(writer, events, choice))
             last = writer.finish(usage=self.usage, reason=self._reason())
@@ -352,7 +352,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
             whole = [*picture_ids(prompt, ids), *reader.sampled_ids]
             server.prefixes.note(self._client.key.name, whole)
         server.metrics.count_usage(self.usage)
-        if prepared.images.sent or prepared.images.replaced:
+        if prepared.images.sent_count or prepared.images.replaced_count:
             server.metrics.count_images(prepared.images)
         server.metrics.observe("request_seconds", time.monotonic() - began)
         for turn_id, reader in zip(prepared.turn_ids, self.readers, strict=True):

@@ -52,7 +52,7 @@ class ForcedGeneration:
     border: Chunk = field(init=False)
     # The first generation: what it says, and how it ends.
     _text: str = ""
-    _sampled: list[int] = field(default_factory=list)
+    _sampled_ids: list[int] = field(default_factory=list)
     _as_ids: bool = False
     _is_closed: bool = False
     _finish: Reason | None = None
@@ -71,28 +71,30 @@ class ForcedGeneration:
                     break
                 else:
                     self._counts = chunk.counts or self._counts
-        spent = self._spent
-        left = self.options.max_tokens - spent
+        first_count = self._first_count
+        budget = self.options.max_tokens - first_count
         end = ended_by(self._finish)
         is_cut = not self._is_closed and end is not None and end.is_cut
-        if is_cut or left <= 0:
+        if is_cut or budget <= 0:
             finish = self._finish if is_cut else "length"
-            yield Chunk(ids=() if self._as_ids else None, finish=finish, counts=self._total(spent))
+            yield Chunk(
+                ids=() if self._as_ids else None, finish=finish, counts=self._total(first_count)
+            )
             return
         texts = [self.opening] if self._is_closed else [self.border, self.opening]
         for text in texts:
             yield Chunk(text.text, text.ids if self._as_ids else None)
         prompt, ids = self._continued(texts)
         count = 0
-        second = replace(self.options, max_tokens=left)
+        second = replace(self.options, max_tokens=budget)
         async with aclosing(self.backend.stream(prompt, ids, second)) as rest:
             async for chunk in rest:
                 count += len(chunk.ids or ())
                 own_count = None if chunk.counts is None else chunk.counts.completion
                 if own_count is not None:
-                    chunk.counts = self._total(spent + own_count)
+                    chunk.counts = self._total(first_count + own_count)
                 elif chunk.counts is not None or (chunk.finish is not None and self._as_ids):
-                    chunk.counts = self._total(spent + count if self._as_ids else None)
+                    chunk.counts = self._total(first_count + count if self._as_ids else None)
                 yield chunk
 
     @property
@@ -119,7 +121,7 @@ class ForcedGeneration:
             del ids[ids.index(border) + 1 :]
         elif end in ids:  # which would end the turn
             del ids[ids.index(end) :]
-        self._sampled += ids
+        self._sampled_ids += ids
         return ids
 
     def _reasoned_text(self, text: str) -> str:
@@ -136,10 +138,10 @@ class ForcedGeneration:
         return self._text[length:]
 
     @property
-    def _spent(self) -> int:
+    def _first_count(self) -> int:
         """How many tokens the reasoning took."""
         if self._as_ids:
-            return len(self._sampled)
+            return len(self._sampled_ids)
         if self._counts.completion is not None:
             return self._counts.completion
         if self.tokenizer is None:
@@ -156,7 +158,7 @@ class ForcedGeneration:
         ids = None if self.ids is None else list(self.ids)
         text = self._text
         if ids is not None and self.tokenizer is not None:
-            reasoning = self._sampled if self._as_ids else self.tokenizer.encode_text(text)
+            reasoning = self._sampled_ids if self._as_ids else self.tokenizer.encode_text(text)
             ids += [*reasoning, *(id for each in texts for id in each.ids or ())]
             text = self.tokenizer.decode(reasoning)
         special = (part for each in texts for part in markup(each.text).parts)

@@ -104,15 +104,15 @@ class Generation:
 
     # The run.
 
-    async def run(self, passed: PassEvents, alive: Callable[[], Awaitable[None]] | None) -> None:
+    async def run(self, deliver: PassEvents, alive: Callable[[], Awaitable[None]] | None) -> None:
         """Generates to the end.
 
-        `passed` gets the events that have come; `alive` is called when nothing has been passed for
+        `deliver` gets the events that have come; `alive` is called when nothing has been passed for
         a while. Raises `BackendError` or `ClientGone`.
         """
         self._alive = alive
         loop = asyncio.get_running_loop()
-        self._tasks += [loop.create_task(self._pump(n, passed)) for n in range(len(self._readers))]
+        self._tasks += [loop.create_task(self._pump(n, deliver)) for n in range(len(self._readers))]
         try:
             await self._over
         finally:
@@ -123,14 +123,14 @@ class Generation:
         if self._failure is not None:
             raise self._failure
         for n, reader in enumerate(self._readers):
-            await passed(n, reader.end())
+            await deliver(n, reader.end())
 
-    async def _pump(self, choice: int, passed: PassEvents) -> None:
+    async def _pump(self, choice: int, deliver: PassEvents) -> None:
         """Reads what the backend sends for one choice, and passes it on."""
         try:
             await self._turn.wait()
             self.timer.backend_asked()
-            await self._pass_on_with_retries(choice, passed)
+            await self._pass_on_with_retries(choice, deliver)
         except asyncio.CancelledError:
             return  # nobody reads on
         except Exception as error:
@@ -140,13 +140,13 @@ class Generation:
         if not self._running:
             self._end()
 
-    async def _pass_on_with_retries(self, choice: int, passed: PassEvents) -> None:
+    async def _pass_on_with_retries(self, choice: int, deliver: PassEvents) -> None:
         """Passes on what comes. As long as nothing came, another engine takes over, or the same is
         tried again, with growing pauses."""
         tries_left = self._settings.retries
         while True:
             try:
-                await self._pass_on(choice, passed)
+                await self._pass_on(choice, deliver)
                 return
             except BackendError as error:
                 if self._has_begun or self._readers[choice].first_at is not None:
@@ -158,21 +158,21 @@ class Generation:
             await asyncio.sleep(0.1 * 2 ** (self._settings.retries - tries_left))
             tries_left -= 1
 
-    async def _pass_on(self, choice: int, passed: PassEvents) -> None:
+    async def _pass_on(self, choice: int, deliver: PassEvents) -> None:
         """Passes on what the backend sends, to its end.
 
         Every token of every stream goes through this loop, and all streams of a worker share its
         time. So nothing stands around it that would be woken for each token: no iterator over
         another one, no time-out, no task.
         """
-        reader, heard = self._readers[choice], self.timer.heard
-        gathered: list[Event] = []
+        reader, note_chunk = self._readers[choice], self.timer.heard
+        batch: list[Event] = []
         async with aclosing(self._opened(choice)) as chunks:
             following = chunks.__anext__
             while True:
                 try:
                     chunk = await following()
-                    heard()
+                    note_chunk()
                     events = reader.feed(chunk)
                 except StopAsyncIteration:
                     return
@@ -181,15 +181,15 @@ class Generation:
                 except Exception as error:  # ids that are none, or whatever an engine raises
                     raise _backend_fault(error) from error
                 if chunk.more and not reader.is_done:  # what comes then does not count
-                    gathered += events
+                    batch += events
                     continue
-                if gathered:
-                    events, gathered = [*gathered, *events], []
+                if batch:
+                    events, batch = [*batch, *events], []
                     events = joined_events(events) if reader.joins else events
                 if events:
                     self._has_begun = self._alive is not None  # a whole answer goes out at its end
                     try:
-                        await passed(choice, events)
+                        await deliver(choice, events)
                     except UnicodeEncodeError as error:  # half of a pair, from an engine
                         raise _backend_fault(error) from error
                 if reader.is_done:

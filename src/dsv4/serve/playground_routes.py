@@ -162,7 +162,7 @@ class FunctionRoute(PageRoute):
     def __init__(self, server: GatewayState, guard: SiteGuard) -> None:
         super().__init__(server, guard)
         # One at a time: what is on its way while somebody types is of no use any more.
-        self._saved = saved_servers(server.settings.profile)
+        self._saved_servers = saved_servers(server.settings.profile)
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="playground")
 
     async def _answer(self, name: str, data: bytes, receive: asgi.Receive) -> tuple[int, bytes]:
@@ -184,7 +184,7 @@ class FunctionRoute(PageRoute):
             published=server.settings.playground_url,
             inspects=server.settings.inspect,
             asks_for_key=server.access.keys.asks,
-            saved=self._saved,
+            saved=self._saved_servers,
         )
 
 
@@ -245,8 +245,8 @@ class InspectorRoute(PageRoute):
         except StoreFailure as failure:
             message = f"The store of sessions does not answer: {failure}"
             raise ApiError(message, status=503) from None
-        built = await asyncio.to_thread(built_session, record, calls, tokenizer=tokenizer)
-        return session_facts(built, tokenizer.decode)
+        session = await asyncio.to_thread(built_session, record, calls, tokenizer=tokenizer)
+        return session_facts(session, tokenizer.decode)
 
     async def _clear(self, body: dict[str, Any]) -> Any:
         self._inspector.clear()

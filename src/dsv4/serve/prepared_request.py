@@ -41,20 +41,20 @@ class ReceivedRequest:
 
 @dataclass(frozen=True, slots=True)
 class ImageFacts:
-    """What became of the images of a request: how many were `sent`, how many `replaced` by a text;
-    and how many tokens its prompt has with them by our own count, where that is exact."""
+    """What became of the images of a request: how many were sent, how many a text replaced; and how
+    many tokens its prompt has with them by our own count, where that is exact."""
 
-    sent: int = 0
-    replaced: int = 0
-    counted: int | None = None
+    sent_count: int = 0
+    replaced_count: int = 0
+    token_count: int | None = None
 
     def fields(self, usage: Usage | None) -> dict[str, int | None]:
         """What the log says of them: our own count where the engine's is another."""
-        differs = self.sent and usage is not None and usage.prompt != self.counted
+        differs = self.sent_count and usage is not None and usage.prompt != self.token_count
         return {
-            "images": self.sent or None,
-            "replaced_images": self.replaced or None,
-            "counted_tokens": self.counted if differs else None,
+            "images": self.sent_count or None,
+            "replaced_images": self.replaced_count or None,
+            "counted_tokens": self.token_count if differs else None,
         }
 
 

@@ -34,7 +34,7 @@ def encoded_now(call: ApiRequest, body: JsonObject, server: GatewayState) -> Enc
     try:
         prompt = call.request.encode()
     except EncodeError as error:  # it names a message of ours, which the client never saw
-        origins = origins_of(body, lambda marked: model.read(marked, call.protocol).request)
+        origins = origins_of(body, lambda each: model.read(each, call.protocol).request)
         path = path_of(place_in_body(error.location, body, origins))
         raise ApiError(error.problem, path=path) from None
     try:

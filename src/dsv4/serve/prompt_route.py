@@ -63,8 +63,8 @@ class PromptRun(CompletionRun[PromptedRequest]):
         if not prepared.opening:
             return engine.stream(prompt, ids, options)
         opening = written_text(prepared.opening, tokenizer)
-        forced = ForcedGeneration(engine, prompt, ids, options, opening, tokenizer)
-        return forced.chunks()
+        generation = ForcedGeneration(engine, prompt, ids, options, opening, tokenizer)
+        return generation.chunks()
 
     def _new_prefix(self) -> PromptPrefix:
         prepared = self._prepared
@@ -110,7 +110,7 @@ class PromptRoute(CompletionRoute[PromptedRequest]):
             grammar_after_reasoning=later,
             extra=fields_of(server.backend).read(received.body, _is_answer(call)),
         )
-        forced = call.request.tool_choice not in FREE_CHOICES
+        is_forced = call.request.tool_choice not in FREE_CHOICES
         return PromptedRequest(
             received=received,
             call=call,
@@ -122,7 +122,7 @@ class PromptRoute(CompletionRoute[PromptedRequest]):
             images=ImageFacts(call.images, call.replaced_images, tokens if is_exact else None),
             recalled=recalled,
             engine=engine,
-            opening=forced_opening(call, server.backend) if forced else "",
+            opening=forced_opening(call, server.backend) if is_forced else "",
         )
 
     async def _grammars(self, call: ApiRequest) -> tuple[Grammar | None, MakeGrammar | None]:
@@ -130,8 +130,8 @@ class PromptRoute(CompletionRoute[PromptedRequest]):
         makes the one for a backend that applies grammars only after the reasoning."""
         form = self._server.backend.grammar_form
         request = call.request
-        forced = request.tool_choice not in FREE_CHOICES
-        if form is None or not (forced or request.response_format):
+        is_forced = request.tool_choice not in FREE_CHOICES
+        if form is None or not (is_forced or request.response_format):
             return None, None
         tokenizer = self._server.tokenizer
         make = partial(

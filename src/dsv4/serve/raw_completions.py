@@ -39,22 +39,22 @@ class RawReader(ChoiceReader):
         """`id` is what the completion is called."""
         super().__init__(call, tokenizer)
         self.id = id
-        self._held: list[int] = []
+        self._held_ids: list[int] = []
         self._count = 0
 
     def _read(self, chunk: Chunk) -> list[Event]:
         text = chunk.text
         if chunk.ids is not None and self._tokenizer is not None:
             self._count += len(chunk.ids)
-            self._held += chunk.ids
-            text = self._tokenizer.decode(self._held)
-            if text.endswith("\ufffd") and len(self._held) < _MOST_HELD:
+            self._held_ids += chunk.ids
+            text = self._tokenizer.decode(self._held_ids)
+            if text.endswith("\ufffd") and len(self._held_ids) < _MOST_HELD:
                 return []  # the rest of a character is yet to come
-            self._held = []
+            self._held_ids = []
         return self._passed(text)
 
     def end(self) -> list[Event]:
-        rest = "" if self._tokenizer is None else self._tokenizer.decode(self._held)
+        rest = "" if self._tokenizer is None else self._tokenizer.decode(self._held_ids)
         is_over = ended_by(self.finish) in (Ended.END, Ended.STOP)
         return self._logged([*self._passed(rest), End("stop" if is_over else "length")])
 

@@ -37,11 +37,11 @@ class ResponseRoutes:
     async def stored(self, scope: Scope, key: Key) -> StoredResponse:
         """The stored response that a path names."""
         id = scope["path_params"]["id"]
-        stored = await self._server.storage.responses.found(key.name, id)
-        if stored is None or stored.response["id"] != id:
+        entry = await self._server.storage.responses.found(key.name, id)
+        if entry is None or entry.response["id"] != id:
             expected = "the id of a response that is stored here"
             raise ApiError(f"found {id!r}, expected {expected}", status=404)
-        return stored
+        return entry
 
     async def response(self, scope: Scope, key: Key, data: bytes) -> JsonObject | RouteBody:
         """A stored response: whole, or with `stream=true` as the events that it was."""
@@ -58,9 +58,9 @@ class ResponseRoutes:
 
     async def input_items(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
         """What a response answers, a page at a time."""
-        stored = await self.stored(scope, key)
+        entry = await self.stored(scope, key)
         query = query_of(scope)
-        items = [_as_item(item, n, stored) for n, item in enumerate(stored.input)]
+        items = [_as_item(item, n, entry) for n, item in enumerate(entry.input)]
         if query.get("order", "desc") != "asc":
             items.reverse()
         after = [n for n, item in enumerate(items) if item["id"] == query.get("after")]
@@ -86,10 +86,10 @@ class ResponseRoutes:
         raise ApiError(message, status=404, code="unsupported")
 
 
-def _as_item(item: Any, n: int, stored: StoredResponse) -> JsonObject:
+def _as_item(item: Any, n: int, entry: StoredResponse) -> JsonObject:
     """An item of a request as the API lists it: with an id and its content in parts."""
     fields = item if isinstance(item, dict) else {}
-    id = fields.get("id") or f"{stored.response['id'].replace('resp_', 'msg_')}_{n}"
+    id = fields.get("id") or f"{entry.response['id'].replace('resp_', 'msg_')}_{n}"
     if fields.get("type", "message") != "message":
         return {**fields, "id": id, "status": fields.get("status") or "completed"}
     content, role = fields.get("content"), fields.get("role", "user")
@@ -127,8 +127,8 @@ def _events(response: JsonObject) -> Iterator[JsonObject]:
 def _item_events(item: JsonObject, n: int) -> Iterator[JsonObject]:
     place = {"item_id": item["id"], "output_index": n}
     empty: JsonObject = {"content": [], "arguments": "", "input": ""}
-    emptied = {name: value for name, value in empty.items() if name in item}
-    start = {**item, **emptied, "status": "in_progress"}
+    parts = {name: value for name, value in empty.items() if name in item}
+    start = {**item, **parts, "status": "in_progress"}
     yield {"type": "response.output_item.added", "output_index": n, "item": start}
     for index, part in enumerate(item.get("content") or ()):
         yield from _part_events(part, {**place, "content_index": index})

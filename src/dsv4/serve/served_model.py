@@ -129,8 +129,8 @@ class ServedModel:
         self._settings = settings
         self.tokenizer = tokenizer
         self._makes_prompts = makes_prompts
-        self._shown = Model(settings.model or "deepseek-v4", settings.context)
-        self.engine_model = self._shown  # as the engines call it
+        self._public = Model(settings.model or "deepseek-v4", settings.context)
+        self.engine_model = self._public  # as the engines call it
         self._others: tuple[str, ...] = ()  # that a chat server serves, and clients may ask for
         self.dialect: Dialect = dialects.dialect_named(settings.dialect or "v4")
         self._use_names_of_dialect()
@@ -156,7 +156,7 @@ class ServedModel:
         """Takes in what the backend serves, as far as the settings leave it open."""
         settings = self._settings
         main = self.engine_model = model_asked_for(models, settings.upstream_model)
-        self._shown = Model(settings.model or main.name, settings.context or main.context)
+        self._public = Model(settings.model or main.name, settings.context or main.context)
         if not (self._makes_prompts or settings.model or settings.upstream_model):
             self._others = tuple(model.name for model in models if model is not main)
         if settings.dialect is None:
@@ -179,7 +179,7 @@ class ServedModel:
     @property
     def name(self) -> str:
         """As clients see it."""
-        return self._shown.name
+        return self._public.name
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -188,7 +188,7 @@ class ServedModel:
 
     @property
     def context(self) -> int:
-        return self._shown.context or default_context(self.dialect)
+        return self._public.context or default_context(self.dialect)
 
     @property
     def reads_images(self) -> bool:

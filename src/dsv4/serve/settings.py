@@ -313,8 +313,8 @@ _BOOLEANS |= {"false": False, "0": False, "no": False, "off": False, "": False}
 
 def upstreams_in(path: str) -> tuple[str, ...] | None:
     """The engines that a TOML file names; None where it names none. Raises a `SettingError`."""
-    given = _from_toml(path).get("upstream")
-    return (given,) if isinstance(given, str) else given
+    value = _from_toml(path).get("upstream")
+    return (value,) if isinstance(value, str) else value
 
 
 def _from_toml(path: str) -> dict[str, Any]:
@@ -352,10 +352,10 @@ def to_toml(settings: Settings) -> str:
 
 def to_environ(settings: Settings) -> dict[str, str]:
     """The settings as variables, for processes that are started with them."""
-    given = {f.name: getattr(settings, f.name) for f in dataclasses.fields(settings)}
+    values = {f.name: getattr(settings, f.name) for f in dataclasses.fields(settings)}
     return {
         f"DSV4_{name.upper()}": ",".join(value) if isinstance(value, tuple) else str(value)
-        for name, value in given.items()
+        for name, value in values.items()
         if value is not None and name != "config"
     }
 
@@ -390,12 +390,12 @@ def add_flags(
     parser: argparse.ArgumentParser,
     fixed: Collection[str] = (),
     defaults: Mapping[str, Any] | None = None,
-    shown: Collection[str] = (),
+    most_used: Collection[str] = (),
 ) -> None:
     """A flag for every setting. What is not given is not in the namespace.
 
     `fixed` are the settings that a command decides itself: they have no flags. `defaults` are
-    values that it gives in place of the fields' own. `shown` are those that its help lists: all
+    values that it gives in place of the fields' own. `most_used` are those that its help lists: all
     where there are none.
     """
     defaults = defaults or {}
@@ -406,8 +406,8 @@ def add_flags(
             continue
         kind, title = SETTING_TYPES[field.name], titles[field.name]
         help = HELP[field.name] + _default_help(defaults.get(field.name, field.default))
-        if shown:
-            title, help = (_MOST_USED, help) if field.name in shown else (title, _ABSENT)
+        if most_used:
+            title, help = (_MOST_USED, help) if field.name in most_used else (title, _ABSENT)
         groups[title].add_argument(
             flag_of(field.name),
             dest=field.name,

@@ -37,9 +37,9 @@ def read(
 ) -> ApiRequest:
     """The fields that it shares with Chat Completions, read as there."""
     fields = json_body(body)
-    for name, accepted in _UNSUPPORTED.items():
-        if fields.get(name) not in accepted:
-            raise wrong(fields[name], f"nothing else than {accepted[-1]!r}, or nothing", name)
+    for name, values in _UNSUPPORTED.items():
+        if fields.get(name) not in values:
+            raise wrong(fields[name], f"nothing else than {values[-1]!r}, or nothing", name)
     common = {name: fields[name] for name in _SHARED if fields.get(name) is not None}
     nobody = {"messages": [{"role": "user", "content": ""}]}
     return chat.read(

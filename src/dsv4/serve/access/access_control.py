@@ -18,10 +18,10 @@ class AccessControl:
     def __init__(
         self,
         settings: Settings,
-        shared: Path | None,
-        changed: Callable[[bool], None] = lambda is_up: None,
+        folder: Path | None,
+        on_change: Callable[[bool], None] = lambda is_up: None,
     ) -> None:
-        """`shared` is the folder of workers that count together. `changed` is called with whether
+        """`folder` is the folder of workers that count together. `on_change` is called with whether
         the Redis that counts for all machines is there, each time that it was asked. Raises a
         `SettingError`."""
         if not (settings.is_loopback or settings.api_key_file or settings.no_auth):
@@ -35,7 +35,7 @@ class AccessControl:
                 refuse_open_file(name, path, settings)
         self._settings = settings
         self.keys = read_keys(settings.api_key_file) if settings.api_key_file else Keyring()
-        self.meter = KeyMeter(_usage_table(settings, shared, changed))
+        self.meter = KeyMeter(_usage_table(settings, folder, on_change))
         self.wrong_keys = WrongKeys()
 
     async def authenticated(self, scope: Scope) -> Key:
@@ -72,13 +72,13 @@ class AccessControl:
 
 
 def _usage_table(
-    settings: Settings, shared: Path | None, changed: Callable[[bool], None]
+    settings: Settings, folder: Path | None, on_change: Callable[[bool], None]
 ) -> UsageTable:
     """Where it is counted what keys use: as far as can be."""
     if url := settings.limits_redis:
         from dsv4.serve.access.redis_usage import RedisUsage
 
-        table = RedisUsage(url, changed)
-        changed(True)  # until it turns out to be away
+        table = RedisUsage(url, on_change)
+        on_change(True)  # until it turns out to be away
         return table
-    return ProcessUsage() if shared is None else MachineUsage(shared)
+    return ProcessUsage() if folder is None else MachineUsage(folder)

@@ -190,5 +190,5 @@ class WrongKeys:
         self._guesses[address] = since, guesses + 1
         while len(self._guesses) > _MOST_ADDRESSES:
             self._guesses.popitem(last=False)
-        doubled = min(guesses - _FREE_GUESSES, 16)
-        return 0.0 if doubled < 0 else min(_FIRST_PAUSE * 2**doubled, _LONGEST_PAUSE)
+        doublings = min(guesses - _FREE_GUESSES, 16)
+        return 0.0 if doublings < 0 else min(_FIRST_PAUSE * 2**doublings, _LONGEST_PAUSE)

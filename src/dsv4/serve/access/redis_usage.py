@@ -37,16 +37,16 @@ class RedisUsage(UsageTable):
     def __init__(
         self,
         url: str,
-        changed: Callable[[bool], None] = lambda is_up: None,
+        on_change: Callable[[bool], None] = lambda is_up: None,
         prefix: str = "dsv4:limits:1:",
     ) -> None:
         self._client = redis_at(url, "limits")
-        self._watch = StoreWatch(f"limits ({without_password(url)})", changed, _MEANWHILE)
+        self._watch = StoreWatch(f"limits ({without_password(url)})", on_change, _MEANWHILE)
         self._swap = scripts_in(_SCRIPTS, self._client)["swap"]
         self._prefix = prefix
         self.process = uuid4().hex
-        self._known: defaultdict[str, KeyUsage] = defaultdict(KeyUsage)
-        self._missed: Counter[tuple[str, int]] = Counter()  # of a key, on a day
+        self._usages: defaultdict[str, KeyUsage] = defaultdict(KeyUsage)
+        self._backlog: Counter[tuple[str, int]] = Counter()  # of a key, on a day
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     @property
@@ -65,14 +65,14 @@ class RedisUsage(UsageTable):
         while True:
             usage, moments = self._read(name, text, now)
             # Known also where the change is refused, and not changed before Redis has it.
-            self._known[name] = replace(usage, streams=dict(usage.streams))
+            self._usages[name] = replace(usage, streams=dict(usage.streams))
             change(usage, now)
             new_text = json.dumps({"usage": asdict(usage), "seen": moments})
             text, now = await self._watch.asked(partial(self._swapped, name, text, new_text))
             if text == new_text:  # else another process has changed it meanwhile
                 break
-        self._known[name] = usage
-        del self._missed[name, usage.day]
+        self._usages[name] = usage
+        del self._backlog[name, usage.day]
 
     async def _swapped(self, name: str, old: str, new: str) -> tuple[str, float]:
         with redis_failures():
@@ -92,28 +92,28 @@ class RedisUsage(UsageTable):
         others = {process: usage.streams[process] for process in moments if process != self.process}
         usage.streams = {**others, self.process: self._own_streams(name)}
         usage.roll(now)
-        usage.day_tokens += self._missed[name, usage.day]
+        usage.day_tokens += self._backlog[name, usage.day]
         return usage, {**moments, self.process: now}
 
     def _own_streams(self, name: str) -> int:
-        return self._known[name].streams.get(self.process, 0)
+        return self._usages[name].streams.get(self.process, 0)
 
     def _change_here(self, name: str, change: UsageChange) -> None:
         """The same by this process alone, which knows nothing of the others' streams."""
         now = time.time()
-        usage = replace(self._known[name], streams={self.process: self._own_streams(name)})
+        usage = replace(self._usages[name], streams={self.process: self._own_streams(name)})
         usage.roll(now)
         before = usage.day_tokens
         change(usage, now)
-        self._missed[name, usage.day] += usage.day_tokens - before
-        self._known[name] = usage
+        self._backlog[name, usage.day] += usage.day_tokens - before
+        self._usages[name] = usage
 
     async def look_after(self) -> None:
         """Says that streams still run, and what was missed while the server was away."""
         while True:
             await asyncio.sleep(_LEASE / 3)
-            behind = {name for (name, _), tokens in self._missed.items() if tokens}
-            for name in list(self._known):
+            behind = {name for (name, _), tokens in self._backlog.items() if tokens}
+            for name in list(self._usages):
                 if name in behind or self._own_streams(name):
                     await self.change(name, lambda usage, now: None)
 

@@ -53,8 +53,8 @@ class SiteGuard:
         if name in self._names:
             return True
         # Only pages of this machine are reached by an address that leads here.
-        reached = _address((scope.get("server") or ("",))[0])
-        return self._is_everywhere and reached is not None and _address(name) == reached
+        address = _address((scope.get("server") or ("",))[0])
+        return self._is_everywhere and address is not None and _address(name) == address
 
     def _may_ask(self, origin: str, host: str) -> bool:
         if "*" in self._origins or origin in self._origins:

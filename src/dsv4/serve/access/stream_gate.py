@@ -18,11 +18,11 @@ class Busy(Exception):
 @dataclass(slots=True, eq=False)
 class StreamGate:
     """Lets up to `streams` run at the same time; up to `queue` requests wait, first come first
-    served. `changed` is called with how many run and how many wait, each time that changes."""
+    served. `on_change` is called with how many run and how many wait, each time that changes."""
 
     streams: int
     queue: int
-    changed: Callable[[int, int], None] = lambda *_: None
+    on_change: Callable[[int, int], None] = lambda *_: None
     running: int = 0
     # The turns of requests that wait, with their streams.
     _waiting: deque[tuple[asyncio.Event, int]] = field(default_factory=deque)
@@ -42,12 +42,12 @@ class StreamGate:
             raise ApiError(f"found {streams} completions, {expected}", path="n")
         turn = asyncio.Event()
         self._take(turn, streams)
-        self.changed(self.running, self.waiting)
+        self.on_change(self.running, self.waiting)
         try:
             yield turn
         finally:
             self._leave(turn, streams)
-            self.changed(self.running, self.waiting)
+            self.on_change(self.running, self.waiting)
 
     def _take(self, turn: asyncio.Event, streams: int) -> None:
         if not self._waiting and self.running + streams <= self.streams:

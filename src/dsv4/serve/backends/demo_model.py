@@ -63,8 +63,8 @@ class DemoPrompt:
     dialect: Dialect
     turns: int
     # The block of calls that is open, and the tool whose call it has begun.
-    opened: str
-    named: str | None
+    open_block: str
+    tool_name: str | None
 
 
 def read_prompt(prompt: Prompt) -> DemoPrompt:
@@ -87,8 +87,8 @@ def read_prompt(prompt: Prompt) -> DemoPrompt:
         reasons=ending.thinking and reasoning_end not in ending.open,
         dialect=dialect,
         turns=len(messages),
-        opened=answer if opens_block else "",
-        named=_begun_tool(ending.open, dialect),
+        open_block=answer if opens_block else "",
+        tool_name=_begun_tool(ending.open, dialect),
     )
 
 
@@ -173,12 +173,12 @@ _COMMANDS = ("command", "cmd")
 
 @dataclass(frozen=True, slots=True)
 class DemoAnswer:
-    """A turn of the model. `broken` names the way in which it is to be malformed."""
+    """A turn of the model. `flaw` names the way in which it is to be malformed."""
 
     content: str = ""
     reasoning: str = ""
     calls: tuple[tuple[str, dict[str, Any]], ...] = ()
-    broken: str | None = None
+    flaw: str | None = None
 
 
 def answer_to(task: DemoPrompt, tokens: int | None) -> DemoAnswer:
@@ -217,10 +217,10 @@ def _asked_calls(task: DemoPrompt) -> tuple[tuple[str, dict[str, Any]], ...]:
         arguments = without_surrogates(arguments_object(match[2] or "{}"))
         places.append((match.start(), match[1], arguments))
     calls = tuple((name, arguments) for _, name, arguments in sorted(places, key=lambda c: c[0]))
-    if task.named is not None:
-        of_name = tuple(call for call in calls if call[0] == task.named)
-        return of_name or ((task.named, _smallest_arguments(_tool(task, task.named))),)
-    return calls or (_any_call(task) if task.opened else ())
+    if task.tool_name is not None:
+        of_name = tuple(call for call in calls if call[0] == task.tool_name)
+        return of_name or ((task.tool_name, _smallest_arguments(_tool(task, task.tool_name))),)
+    return calls or (_any_call(task) if task.open_block else ())
 
 
 def _any_call(task: DemoPrompt) -> tuple[tuple[str, dict[str, Any]], ...]:
@@ -293,11 +293,11 @@ class _SmallestValues:
 
     def __init__(self, root: object) -> None:
         self._root = root
-        self._left = _MAX_PARTS
+        self._parts_left = _MAX_PARTS
 
     def value(self, schema: object, depth: int = 0) -> object:
-        self._left -= 1
-        if not isinstance(schema, Mapping) or depth > _MAX_DEPTH or self._left < 0:
+        self._parts_left -= 1
+        if not isinstance(schema, Mapping) or depth > _MAX_DEPTH or self._parts_left < 0:
             return {}
         if "const" in schema:
             return schema["const"]
@@ -314,8 +314,8 @@ class _SmallestValues:
         return self._by_type(schema, depth)
 
     def _by_type(self, schema: Schema, depth: int) -> object:
-        unnamed = "object" if "properties" in schema else "string"
-        kind = next(iter(own_types(schema)), unnamed)
+        default = "object" if "properties" in schema else "string"
+        kind = next(iter(own_types(schema)), default)
         if kind == "object":
             properties = properties_of(schema)
             names = required_of(schema)
@@ -329,8 +329,8 @@ class _SmallestValues:
 
     def _taken(self, least: object) -> int:
         """As many parts as a schema asks for, of those that are left."""
-        count = min(max(least, 0), max(self._left, 0)) if isinstance(least, int) else 0
-        self._left -= count
+        count = min(max(least, 0), max(self._parts_left, 0)) if isinstance(least, int) else 0
+        self._parts_left -= count
         return count
 
     def _merged(self, schema: Schema) -> Schema:
@@ -361,7 +361,7 @@ def _number(schema: Schema) -> object:
 def write_answer(answer: DemoAnswer, task: DemoPrompt) -> str:
     """The text that the model would generate after the prompt."""
     text = _model_text(answer, task)
-    return text if answer.broken is None else _broken_text(text, answer.broken, task.dialect)
+    return text if answer.flaw is None else _broken_text(text, answer.flaw, task.dialect)
 
 
 def _model_text(answer: DemoAnswer, task: DemoPrompt) -> str:
@@ -382,7 +382,7 @@ def _model_text(answer: DemoAnswer, task: DemoPrompt) -> str:
     )
     texts = (p.text for p in prompt.pieces if p.origin == "model" and p.message == 1)
     # The prompt may have opened a block of calls.
-    return "".join(texts).removeprefix(task.opened)
+    return "".join(texts).removeprefix(task.open_block)
 
 
 def _broken_text(text: str, kind: str, dialect: Dialect) -> str:
@@ -468,8 +468,8 @@ class DemoBackend(Backend):
             yield piece
         counts = Counts(len(ids) if ids is not None else None, None, len(output))
         # What has no end was cut, as by an engine that stops where its limit is.
-        cut = len(output) < len(pieces) or not text.endswith(EOS)
-        yield Chunk(ids=(), finish="length" if cut else "eos", counts=counts)
+        is_cut = len(output) < len(pieces) or not text.endswith(EOS)
+        yield Chunk(ids=(), finish="length" if is_cut else "eos", counts=counts)
 
     def _pieces(self, text: str, with_logprobs: bool) -> Iterator[Chunk]:
         if self._tokenizer is None:

@@ -32,17 +32,17 @@ class EngineAnswer(Generic[T]):
         """`starts` gives another number when the engine may be another process than before."""
         self._ask = ask
         self._starts = starts
-        self._known: tuple[int, T] | None = None
+        self._latest: tuple[int, T] | None = None
         self._lock = asyncio.Lock()
 
     async def get(self) -> T:
         """The answer. Raises what asking raises."""
         async with self._lock:  # requests that come meanwhile wait for one answer
-            latest = self._known
+            latest = self._latest
             if latest is None or latest[0] != self._starts():
-                self._known = None
+                self._latest = None
                 answer = await self._ask()
-                latest = self._known = (self._starts(), answer)
+                latest = self._latest = (self._starts(), answer)
             return latest[1]
 
 

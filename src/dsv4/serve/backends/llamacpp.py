@@ -87,7 +87,7 @@ class _SampledIds:
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
         self._special = set(tokenizer.vocabulary.added.values())
-        self._seen = 0
+        self._count = 0
 
     def of(self, event: JsonObject) -> list[int] | None:
         """The ids that belong to an event; None where it has none."""
@@ -95,8 +95,8 @@ class _SampledIds:
         if not isinstance(ids, list):
             return None
         total = backend.read_number(event.get("tokens_predicted"))
-        new = len(ids) if total is None else total - self._seen
-        self._seen += new
+        new = len(ids) if total is None else total - self._count
+        self._count += new
         if new <= len(ids) or not text:
             return ids
         # A special token is never made from text.

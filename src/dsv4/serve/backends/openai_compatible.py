@@ -44,7 +44,7 @@ class ChatServerBackend(HttpBackend):
 
     def __init__(self, settings: Settings, tokenizer: Tokenizer | None = None) -> None:
         super().__init__(settings, tokenizer)
-        self._served: list[Model] | None = None
+        self._models: list[Model] | None = None
 
     def stream_request(self, body: JsonObject) -> Chunks:
         """The answer to a request in Chat Completions' form."""
@@ -68,11 +68,11 @@ class ChatServerBackend(HttpBackend):
         single model gets its own name for it. With several, only the client knows which."""
         if self._model is not None:
             return self._model
-        if self._served is None:
-            self._served = await self.models()
-        if name and len(self._served) > 1:
+        if self._models is None:
+            self._models = await self.models()
+        if name and len(self._models) > 1:
             return name
-        return model_asked_for(self._served, None).name
+        return model_asked_for(self._models, None).name
 
 
 class _ChatEvents:

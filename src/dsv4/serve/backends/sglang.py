@@ -110,13 +110,13 @@ class _SglangProgress:
 
     def chunk(self, event: JsonObject, more: bool) -> Chunk:
         meta = event.get("meta_info") or {}
-        completed = read_number(meta.get("completion_tokens"))
+        total = read_number(meta.get("completion_tokens"))
         text = event.get("text") or ""
         before, output = self._ids, event.get("output_ids")
-        if isinstance(output, list) and completed is not None and len(output) < completed:
+        if isinstance(output, list) and total is not None and len(output) < total:
             self._text = 0  # what is new, and no more
         new, self._text = text[self._text :], max(self._text, len(text))
-        ids, logprobs = self._new_ids(output, completed), self._new_logprobs(meta, completed)
+        ids, logprobs = self._new_ids(output, total), self._new_logprobs(meta, total)
         check_count(logprobs, ids)
         self._note_version(meta, before)
         reason = meta.get("finish_reason")
@@ -130,7 +130,7 @@ class _SglangProgress:
             counts=Counts(
                 read_number(meta.get("prompt_tokens")),
                 read_number(meta.get("cached_tokens")),
-                completed,
+                total,
             ),
             more=more,
             experts=self._read_experts(meta),
@@ -159,20 +159,20 @@ class _SglangProgress:
         except ValueError as error:
             raise BackendError(f"the backend's routed experts: {error}", final=True) from None
 
-    def _new_ids(self, ids: object, completed: int | None) -> list[int] | None:
+    def _new_ids(self, ids: object, total: int | None) -> list[int] | None:
         if not isinstance(ids, list):
             return None
-        new = ids[self._ids :] if completed is not None and len(ids) == completed else ids
+        new = ids[self._ids :] if total is not None and len(ids) == total else ids
         self._ids += len(new)
         return new
 
-    def _new_logprobs(self, meta: JsonObject, completed: int | None) -> tuple[Logprob, ...] | None:
+    def _new_logprobs(self, meta: JsonObject, total: int | None) -> tuple[Logprob, ...] | None:
         """Value, id and text of each token that is new; None where there are none at all."""
         entries = meta.get("output_token_logprobs")
         if not isinstance(entries, list):
             return None
         tops: list[Any] = meta.get("output_top_logprobs") or [None] * len(entries)
-        is_all = completed is None or len(entries) == completed
+        is_all = total is None or len(entries) == total
         first = self._logprobs if is_all else 0
         self._logprobs += len(entries) - first
         return tuple(

@@ -129,9 +129,9 @@ class UpstreamCall:
 class UpstreamCalls:
     """The calls of one answer."""
 
-    def __init__(self, declared: Collection[str]) -> None:
-        """`declared` are the names of the request's tools."""
-        self._declared = declared
+    def __init__(self, tool_names: Collection[str]) -> None:
+        """`tool_names` are the names of the request's tools."""
+        self._tool_names = tool_names
         self._calls: list[UpstreamCall] = []
         self._current: dict[object, UpstreamCall] = {}  # by the server's own number
 
@@ -188,5 +188,5 @@ class UpstreamCalls:
         """A name with a piece behind it: while no tool has the name, and one has both together."""
         if not name:
             return piece
-        could_be = any(tool.startswith(name + piece) for tool in self._declared)
-        return name + piece if could_be and name not in self._declared else name
+        could_be = any(tool.startswith(name + piece) for tool in self._tool_names)
+        return name + piece if could_be and name not in self._tool_names else name

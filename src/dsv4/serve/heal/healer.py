@@ -102,11 +102,11 @@ class Healer:
         if profile is None or tokenizer is None or dialect is None:
             return None
         name = profile.own_dialect("v4.1" if dialect.system_token is not None else "v4")
-        sent, _ = marked_chat_body(body, protocol)
+        chat_body, _ = marked_chat_body(body, protocol)
         if self.adapter.server is not None:
-            sent, _ = adaptations.adapted(sent, self.adapter.server)
+            chat_body, _ = adaptations.adapted(chat_body, self.adapter.server)
         try:
-            prompt = shielded_prompt(shielded(sent), profile, name)
+            prompt = shielded_prompt(shielded(chat_body), profile, name)
         except EncodeError:
             return None
         return PromptCounter(tokenizer).count(prompt, profile.release(name), frozenset())

@@ -61,7 +61,7 @@ class HealingReader(ChoiceReader):
         # While this is None, it is not decided how content is read that comes first.
         thinks = call.request.thinking and not call.request.prefix
         self._content_first: bool | None = None if thinks else False
-        self._held: list[str] = []
+        self._pieces: list[str] = []
         self._held_size = 0
         self._tail = ""  # of the content, in which the end of thinking may have begun
 
@@ -98,7 +98,7 @@ class HealingReader(ChoiceReader):
     def _hold(self, text: str) -> list[Event]:
         """Holds content back, until it shows what it is. An answer that is sent whole can wait for
         all of it."""
-        self._held.append(text)
+        self._pieces.append(text)
         self._held_size += len(text)
         if self._opens_thinking():
             return self._released(False)
@@ -112,7 +112,7 @@ class HealingReader(ChoiceReader):
     def _released(self, content_first: bool) -> list[Event]:
         """Decides how the content is read, and reads what was held back."""
         self._content_first = content_first
-        text, self._held, self._tail = "".join(self._held), [], ""
+        text, self._pieces, self._tail = "".join(self._pieces), [], ""
         return self._spoken(text, False) if text else []
 
     def _spoken(self, text: str, reasoning: bool) -> list[Event]:
@@ -140,7 +140,7 @@ class HealingReader(ChoiceReader):
         in this answer or in others."""
         if self._held_size > _MOST_HELD:
             return False
-        return "".join(self._held).lstrip().startswith(THINK_START)
+        return "".join(self._pieces).lstrip().startswith(THINK_START)
 
     def _ends_thinking(self, text: str) -> bool:
         """Whether the end of thinking stands in the content so far, this text included."""
@@ -187,7 +187,7 @@ class HealingReader(ChoiceReader):
     def _end_of_content(self) -> list[Event]:
         """What an answer shows that has ended: nothing came after it that could be its text."""
         is_cut = ended_by(self.finish) not in (Ended.END, Ended.STOP)
-        has_shown_nothing = bool(self._held) or bool(self._content_first and self._in_reasoning)
+        has_shown_nothing = bool(self._pieces) or bool(self._content_first and self._in_reasoning)
         if has_shown_nothing and not is_cut:
             self._habits.saw_neither()
         if self._content_first is not None:
@@ -198,19 +198,19 @@ class HealingReader(ChoiceReader):
     def _without_twins(self, events: list[Event]) -> list[UpstreamCall]:
         """The upstream's calls but those that it leaked as well: equal ones are one, and would run
         twice."""
-        leaked = [(call.name, _value_of(call.arguments)) for call in assemble(events).tool_calls]
+        leaks = [(call.name, _value_of(call.arguments)) for call in assemble(events).tool_calls]
         others = []
         for call in self._calls:
             twin = (call.name, _value_of(call.arguments))
-            if twin in leaked:
-                leaked.remove(twin)
+            if twin in leaks:
+                leaks.remove(twin)
             else:
                 others.append(call)
         return others
 
     def _upstream_calls(self, events: list[Event]) -> list[Event]:
-        leaked = (e.index for e in self.events if isinstance(e, (ToolCallStart, ToolCallAborted)))
-        first = 1 + max(leaked, default=-1)
+        leaks = (e.index for e in self.events if isinstance(e, (ToolCallStart, ToolCallAborted)))
+        first = 1 + max(leaks, default=-1)
         # An empty call is how some servers say that they could not read one.
         calls = self._without_twins(events)
         with_names = [call for call in calls if call.name]
@@ -242,8 +242,8 @@ class HealingReader(ChoiceReader):
             return [start, ArgumentsDelta(index, arguments), ToolCallEnd(index), *wrong]
         # It is aborted, because some clients would run what they can make of it.
         why: Literal["cut_short", "unreadable"] = "cut_short" if is_cut else "unreadable"
-        aborted: list[Event] = [start, ArgumentsDelta(index, text), ToolCallAborted(index, why)]
-        return aborted if is_cut else [*aborted, self._report("broken_call")]
+        events: list[Event] = [start, ArgumentsDelta(index, text), ToolCallAborted(index, why)]
+        return events if is_cut else [*events, self._report("broken_call")]
 
     @property
     def _has_lost_arguments(self) -> bool:

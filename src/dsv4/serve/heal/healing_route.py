@@ -28,9 +28,9 @@ from dsv4.serve.upstreams.engine_pool import PromptPrefix
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealedRequest(PreparedRequest):
-    """A request for a chat server: `sent` is what it gets in place of the prompt."""
+    """A request for a chat server: `outgoing` is what it gets in place of the prompt."""
 
-    sent: SentRequest
+    outgoing: SentRequest
 
 
 class HealingRun(CompletionRun[HealedRequest]):
@@ -50,7 +50,7 @@ class HealingRun(CompletionRun[HealedRequest]):
         chat = cast(ChatBackend, backend)
         if choice in self._sent_again:
             return self._adapted_again(chat, choice)
-        return chat.stream_request(self._prepared.sent.body)
+        return chat.stream_request(self._prepared.outgoing.body)
 
     def _takes_over(self, choice: int, error: BackendError) -> bool:
         learns = adapts(self._client) and choice not in self._sent_again
@@ -64,24 +64,26 @@ class HealingRun(CompletionRun[HealedRequest]):
         stay as they were: the client may have seen some."""
         prepared, key = self._prepared, self._client.key
         received = prepared.received
-        sent = await self._server.healer.adapter.adapted(
+        outgoing = await self._server.healer.adapter.adapted(
             key.name, received.call, received.body, renames=False
         )
-        call = sent.read_with(prepared.call)
-        self._prepared = replace(prepared, sent=sent, adapted=sent.adapted, call=call)
+        call = outgoing.read_with(prepared.call)
+        self._prepared = replace(prepared, outgoing=outgoing, adapted=outgoing.adapted, call=call)
         self.readers[choice] = self._new_reader()
-        async with aclosing(backend.stream_request(sent.body)) as chunks:
+        async with aclosing(backend.stream_request(outgoing.body)) as chunks:
             async for chunk in chunks:
                 yield chunk
 
     def _new_prefix(self) -> PromptPrefix:
-        return PromptPrefix.of_messages(self._prepared.sent.body)
+        return PromptPrefix.of_messages(self._prepared.outgoing.body)
 
     def _as_client_knows(self, turn: SampledTurn) -> SampledTurn:
-        return self._prepared.sent.kept(turn)
+        return self._prepared.outgoing.kept(turn)
 
     async def _remember(self, turn: SampledTurn) -> None:
-        await self._server.healer.adapter.remember(self._client.key.name, self._prepared.sent, turn)
+        await self._server.healer.adapter.remember(
+            self._client.key.name, self._prepared.outgoing, turn
+        )
 
 
 class HealingRoute(CompletionRoute[HealedRequest]):
@@ -99,13 +101,13 @@ class HealingRoute(CompletionRoute[HealedRequest]):
         return replace(call, names=with_flat_names(call.names))
 
     def _in_session(self, read: ReceivedRequest, session: SessionEntry) -> ReceivedRequest:
-        applied = super()._in_session(read, session)
-        return replace(applied, body={**read.body, **session.sampling})
+        request = super()._in_session(read, session)
+        return replace(request, body={**read.body, **session.sampling})
 
     async def _prepare(self, received: ReceivedRequest, client: CompletionClient) -> HealedRequest:
         server, session = self._server, client.session
-        sent = await self._sent(received, client)
-        call = sent.read_with(received.call)
+        outgoing = await self._outgoing(received, client)
+        call = outgoing.read_with(received.call)
         # The server makes a prompt of its own. This one is only counted and shown.
         encoded = await encode_prompt(call, received.body, server, received.size)
         return HealedRequest(
@@ -115,23 +117,23 @@ class HealingRoute(CompletionRoute[HealedRequest]):
             options=self._options(call, encoded.tokens, client),
             turn_ids=session.call_ids if session else new_turn_ids(call.n),
             shared=server.shared_tokens(client.key.name, encoded),
-            images=sent.image_facts(call),
-            adapted=sent.adapted,
-            sent=sent,
+            images=outgoing.image_facts(call),
+            adapted=outgoing.adapted,
+            outgoing=outgoing,
         )
 
-    async def _sent(self, received: ReceivedRequest, client: CompletionClient) -> SentRequest:
+    async def _outgoing(self, received: ReceivedRequest, client: CompletionClient) -> SentRequest:
         """What the server is sent."""
         if not adapts(client):
-            sent = sent_as_given(received.call, received.body)
-            refuse_files(sent.body)
-            return sent
-        sent = await self._server.healer.adapter.adapted(
+            outgoing = sent_as_given(received.call, received.body)
+            refuse_files(outgoing.body)
+            return outgoing
+        outgoing = await self._server.healer.adapter.adapted(
             client.key.name, received.call, received.body
         )
-        refuse_files(sent.body)
-        self._server.metrics.count_adaptations(sent.adapted)
-        return sent
+        refuse_files(outgoing.body)
+        self._server.metrics.count_adaptations(outgoing.adapted)
+        return outgoing
 
 
 def adapts(client: CompletionClient) -> bool:

@@ -59,8 +59,8 @@ def plain_path(scope: asgi.Scope) -> str:
     take for another path than the one that is checked here."""
     raw: bytes = scope.get("raw_path") or scope["path"].encode()
     path = raw.decode("latin-1").partition("?")[0]
-    decoded = unquote(path)
-    if "//" in decoded or "\\" in decoded or {".", ".."} & set(decoded.split("/")):
+    plain = unquote(path)
+    if "//" in plain or "\\" in plain or {".", ".."} & set(plain.split("/")):
         raise ApiError(f"found the path {path}, expected one without empty parts, `.` or `..`")
     return path
 
@@ -144,7 +144,7 @@ class PassedRun:
         self._id = id
         self._send = send
         self._data = data
-        self._kept = bytearray()
+        self._tail = bytearray()
         self._size = 0
         self.status = 0
 
@@ -171,9 +171,9 @@ class PassedRun:
 
     def _keep(self, piece: bytes) -> None:
         self._size += len(piece)
-        self._kept += piece
-        if len(self._kept) > 2 * _BYTES_KEPT:
-            del self._kept[:-_BYTES_KEPT]
+        self._tail += piece
+        if len(self._tail) > 2 * _BYTES_KEPT:
+            del self._tail[:-_BYTES_KEPT]
 
     @property
     def usage(self) -> Usage:
@@ -181,7 +181,7 @@ class PassedRun:
         because a server does not count it."""
         if not self.has_begun or self.status >= 400:
             return Usage()
-        usage = _last_usage(self._kept.decode("utf-8", "replace"))
+        usage = _last_usage(self._tail.decode("utf-8", "replace"))
         if usage is not None:
             return usage
         return Usage(len(self._data) // _BYTES_OF_A_TOKEN, None, self._size // _BYTES_OF_A_TOKEN)
@@ -189,7 +189,7 @@ class PassedRun:
     def exchange(self, path: str) -> Exchange:
         """What is recorded of it. It has no prompt: the server made its own."""
         request = json_body(self._data) if self._data else {}
-        text = self._kept.decode("utf-8", "replace")
+        text = self._tail.decode("utf-8", "replace")
         return Exchange(PASSED, request, "", path, text, str(self.status), {})
 
 

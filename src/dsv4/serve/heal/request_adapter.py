@@ -33,10 +33,10 @@ _BY_ID = {adaptation.id: adaptation for adaptation in ADAPTATIONS}
 @dataclass(frozen=True, slots=True)
 class SentRequest:
     """What a chat server is sent: the body, the ids of the adaptations in it, and the client's
-    names of tools that have others there. `given` are the messages before they were adapted."""
+    names of tools that have others there. `originals` are the messages before they were adapted."""
 
     body: JsonObject
-    given: Sequence[JsonObject]
+    originals: Sequence[JsonObject]
     adapted: tuple[str, ...] = ()
     names: Mapping[str, str] | None = None
     thinking: bool | None = None
@@ -47,8 +47,8 @@ class SentRequest:
         if self.thinking is not None and self.thinking != request.thinking:
             request = replace(request, thinking=self.thinking)
         if self.names:
-            sent = {client: server for server, client in self.names.items()}
-            tools = [renamed_tool(fields_of(tool), sent) for tool in request.tools or ()]
+            new_names = {client: server for server, client in self.names.items()}
+            tools = [renamed_tool(fields_of(tool), new_names) for tool in request.tools or ()]
             request = replace(request, tools=cast("list[ToolInput]", tools))
             own_names = call.names
             names = {server: own_names[c] for server, c in self.names.items() if c in own_names}
@@ -58,8 +58,8 @@ class SentRequest:
     def image_facts(self, call: ApiRequest) -> ImageFacts:
         """What became of the client's images: a text names those that are not sent."""
         count = call.images + call.replaced_images
-        sent = _count_images(self.body.get("messages") or ())
-        return NO_IMAGES if not count else ImageFacts(sent, count - sent)
+        sent_count = _count_images(self.body.get("messages") or ())
+        return NO_IMAGES if not count else ImageFacts(sent_count, count - sent_count)
 
     def kept(self, turn: SampledTurn) -> SampledTurn:
         """A turn of the answer, with the client's own names of tools."""
@@ -114,25 +114,25 @@ class RequestAdapter:
         thinking = server.thinks(chat)
         return SentRequest(chat, messages, (*restorations, *changes), names, thinking)
 
-    async def remember(self, owner: str, sent: SentRequest, turn: SampledTurn) -> None:
+    async def remember(self, owner: str, outgoing: SentRequest, turn: SampledTurn) -> None:
         """Keeps a turn of an answer, by the client's own names, for when it is sent back."""
         if self._keeps:
-            await self._turns.remember(owner, _plain(sent.given), turn, by_place=True)
+            await self._turns.remember(owner, _plain(outgoing.originals), turn, by_place=True)
 
     # Restoring.
 
     async def _restored(
-        self, owner: str, given: Sequence[JsonObject], marks: TurnMarks, server: AdaptedServer
+        self, owner: str, originals: Sequence[JsonObject], marks: TurnMarks, server: AdaptedServer
     ) -> tuple[Sequence[JsonObject], tuple[str, ...]]:
         """The messages with turns put back, and the ids of the adaptations that did it."""
         allowed = {id for id in (RESTORED_REASONING, RESTORED_TURNS) if _BY_ID[id].applies(server)}
         if not allowed:
-            return given, ()
-        plain = _plain(given)
+            return originals, ()
+        plain = _plain(originals)
         turns = await self._turns.turns_in(owner, plain, marks, _is_turn_or_part, in_parts=True)
-        messages, ids = list(given), set[str]()
+        messages, ids = list(originals), set[str]()
         for n, turn in turns.items():
-            messages[n], changes = _put_back(given[n], plain[n], turn, allowed)
+            messages[n], changes = _put_back(originals[n], plain[n], turn, allowed)
             ids |= changes
         return messages, tuple(id for id in (RESTORED_REASONING, RESTORED_TURNS) if id in ids)
 

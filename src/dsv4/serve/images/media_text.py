@@ -33,10 +33,10 @@ class MediaSupport(ImageSupport):
         """The text of a prompt. `special` are the special tokens that the server knows beside the
         dialect's."""
         names = frozenset((*map(str, prompt.dialect.special_tokens), *special))
-        spelled = _spelling(names, self.marker)
+        spelling = _spelling(names, self.marker)
         image, parts = prompt.dialect.image_token, []
         for n, (run, token) in enumerate(prompt.runs()):
-            parts.append(spelled.sub(rf"\g<0>{_INSIDE}", run))
+            parts.append(spelling.sub(rf"\g<0>{_INSIDE}", run))
             if token is None or (n == 0 and token == BOS and self.writes_bos):
                 continue
             parts.append(self.marker if token == image else str(token))

@@ -53,13 +53,13 @@ class RequestImages:
         pictures = _FetchedPictures(self._fetcher, self._most_bytes)
         tasks = [asyncio.create_task(pictures.fetch(block)) for block in blocks.values()]
         try:
-            checked = dict(zip(blocks, await asyncio.gather(*tasks), strict=True))
+            pictures_by_url = dict(zip(blocks, await asyncio.gather(*tasks), strict=True))
         finally:
             for task in tasks:  # one that failed leaves the others running
                 task.cancel()
 
         def fetched(block: ImageBlock) -> ImageBlock:
-            picture = checked.get(block["image_url"]["url"])
+            picture = pictures_by_url.get(block["image_url"]["url"])
             return block if picture is None else {**block, "image_url": picture["image_url"]}
 
         messages = [_changed(message, fetched) for message in call.request.messages]

@@ -79,8 +79,8 @@ class InspectedRequest:
     client: str = ""  # as it names itself: its user agent
     status: str = "queued"
     problem: str = ""
-    begun: float | None = None
-    ended: float | None = None
+    begin_clock: float | None = None
+    end_clock: float | None = None
     prompt: str | None = None
     pictures: tuple[tuple[int, str], ...] = ()  # where they stand in it, and which they are
     model: str = ""
@@ -91,7 +91,7 @@ class InspectedRequest:
     previous: int | None = None  # the number of the owner's request before this one
     shared: int = 0  # how many characters of its prompt that one had, with what was sampled
     run: RunView | None = None
-    kept: list[dict[str, Any]] = field(default_factory=list)
+    choices: list[dict[str, Any]] = field(default_factory=list)
     first: float | None = None
     tail: str = ""
     usage: dict[str, int] = field(default_factory=dict)
@@ -116,15 +116,15 @@ class InspectedRequest:
 
     def end(self, status: str, problem: str = "") -> None:
         """Keeps what was read, and lets the run go: nothing more comes."""
-        self.ended = _now()
+        self.end_clock = _now()
         self.status, self.problem = status, problem
         if self.run is not None:
-            self.kept = self.completions()
+            self.choices = self.completions()
             self.usage = {name: getattr(self.run.usage, name) for name in _COUNTS}
-            self.begun, self.first = self.run.timer.began, self.run.timer.first_heard
+            self.begin_clock, self.first = self.run.timer.began, self.run.timer.first_heard
             self.tail = self.run.tail
             self.run = None
-            if status == "done" and any(choice["finish"] is None for choice in self.kept):
+            if status == "done" and any(choice["finish"] is None for choice in self.choices):
                 self.status = "failed"  # the client was told so, within the stream
 
     @property
@@ -135,8 +135,8 @@ class InspectedRequest:
     @property
     def weight(self) -> int:
         """About how many bytes are kept."""
-        texts = (self.body, self.prompt, *self.options.values(), *(k["text"] for k in self.kept))
-        repairs = sum(len(choice["repairs"]) for choice in self.kept)
+        texts = (self.body, self.prompt, *self.options.values(), *(k["text"] for k in self.choices))
+        repairs = sum(len(choice["repairs"]) for choice in self.choices)
         return sum(map(getsizeof, texts)) + _REPAIR_BYTES * repairs + _REPAIR_BYTES
 
     @property
@@ -147,7 +147,7 @@ class InspectedRequest:
     def completions(self) -> list[dict[str, Any]]:
         """The raw text of each choice, with the repairs that were made in it."""
         if self.run is None:
-            return self.kept
+            return self.choices
         return [_completion_details(reader) for reader in self.run.readers]
 
     def summary(self) -> dict[str, Any]:
@@ -156,12 +156,12 @@ class InspectedRequest:
         return {
             **{name: getattr(self, name) for name in _SHOWN},
             "status": self.stage,
-            "queued": _seconds(self.clock, run.timer.began if run else self.begun),
+            "queued": _seconds(self.clock, run.timer.began if run else self.begin_clock),
             "first": _seconds(self.clock, run.timer.first_heard if run else self.first),
-            "total": _seconds(self.clock, self.ended),
+            "total": _seconds(self.clock, self.end_clock),
             "before": self.previous,
-            "repairs": sum(len(choice["repairs"]) for choice in self.kept),
-            "finish": self.kept[0]["finish"] if self.kept else None,
+            "repairs": sum(len(choice["repairs"]) for choice in self.choices),
+            "finish": self.choices[0]["finish"] if self.choices else None,
             "tail": run.tail if run else self.tail,
         }
 
@@ -237,7 +237,7 @@ class Inspector:
     def __init__(self, most: int = MAX_REQUESTS, most_bytes: int = MAX_BYTES) -> None:
         self._most = most
         self._most_bytes = most_bytes
-        self._seen: OrderedDict[int, InspectedRequest] = OrderedDict()
+        self._requests: OrderedDict[int, InspectedRequest] = OrderedDict()
         self._count = 0
         self._versions: dict[int, tuple[int, tuple[str, int]]] = {}
         self._version = 0
@@ -245,15 +245,15 @@ class Inspector:
         self.name = f"{time.time():.6f}"
 
     def __len__(self) -> int:
-        return len(self._seen)
+        return len(self._requests)
 
     def get(self, number: int) -> InspectedRequest | None:
-        return self._seen.get(number)
+        return self._requests.get(number)
 
     def clear(self) -> None:
         """Forgets everything that is not running."""
-        for number in [n for n, request in self._seen.items() if request.run is None]:
-            del self._seen[number]
+        for number in [n for n, request in self._requests.items() if request.run is None]:
+            del self._requests[number]
 
     @contextmanager
     def watched(
@@ -262,10 +262,10 @@ class Inspector:
         """A request, from its arrival to its end. Gives what is to be called when it begins."""
         self._count += 1
         body = data if len(data) <= MAX_REQUEST_BYTES else None
-        arrived = (_now(), time.time())
+        times = (_now(), time.time())
         names = (session, client[:_LABEL_LENGTH])
-        request = InspectedRequest(self._count, owner, protocol, body, len(data), *arrived, *names)
-        self._seen[request.number] = request
+        request = InspectedRequest(self._count, owner, protocol, body, len(data), *times, *names)
+        self._requests[request.number] = request
         self._trim()
         try:
             yield partial(self._begin, request)
@@ -281,7 +281,7 @@ class Inspector:
     def _begin(self, request: InspectedRequest, prepared: PreparedRequest, run: RunView) -> None:
         """Compares the prompt of a request with the owner's request before it."""
         request.begin(prepared, run)
-        earlier = [other for other in self._seen.values() if other.number < request.number]
+        earlier = [other for other in self._requests.values() if other.number < request.number]
         for other in reversed(earlier):
             if other.owner == request.owner and other.prompt is not None:
                 completions = other.completions()
@@ -294,9 +294,11 @@ class Inspector:
                 return
 
     def _trim(self) -> None:
-        weight = sum(request.weight for request in self._seen.values())
-        while len(self._seen) > self._most or (weight > self._most_bytes and len(self._seen) > 1):
-            _, oldest = self._seen.popitem(last=False)
+        weight = sum(request.weight for request in self._requests.values())
+        while len(self._requests) > self._most or (
+            weight > self._most_bytes and len(self._requests) > 1
+        ):
+            _, oldest = self._requests.popitem(last=False)
             weight -= oldest.weight
 
     # For those who watch.
@@ -306,25 +308,25 @@ class Inspector:
         self._look()
         summaries = [
             request.summary()
-            for number, request in self._seen.items()
+            for number, request in self._requests.items()
             if self._versions[number][0] > since
         ]
         return {
             "name": self.name,
             "version": self._version,
             "changed": summaries,
-            "numbers": list(self._seen),
+            "numbers": list(self._requests),
         }
 
     def _look(self) -> None:
         """Gives a new version to what is not as it was when somebody looked last."""
-        for number, request in self._seen.items():
+        for number, request in self._requests.items():
             look = (request.stage, request.heard)
             version = self._versions.get(number)
             if version is None or version[1] != look:
                 self._version += 1
                 self._versions[number] = self._version, look
-        absent = [number for number in self._versions if number not in self._seen]
+        absent = [number for number in self._versions if number not in self._requests]
         for number in absent:
             del self._versions[number]
             self._version += 1

@@ -145,8 +145,8 @@ class Metrics:
 
     def count_images(self, images: ImageFacts) -> None:
         """Counts what became of a request's images."""
-        self.count("images", "sent", by=images.sent)
-        self.count("images", "replaced", by=images.replaced)
+        self.count("images", "sent", by=images.sent_count)
+        self.count("images", "replaced", by=images.replaced_count)
 
     def count_failure(self, error: Exception) -> None:
         """Counts an error that is the backend's."""

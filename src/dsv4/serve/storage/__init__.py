@@ -32,14 +32,14 @@ def store_for(settings: Settings) -> stored_turns.TurnStore | None:
 class ConversationStorage:
     """What is kept of conversations: sampled turns, and what clients continue by an id."""
 
-    def __init__(self, settings: Settings, changed: Callable[[bool], None]) -> None:
-        """`changed` is called with whether the store is there, each time that it was asked."""
+    def __init__(self, settings: Settings, on_change: Callable[[bool], None]) -> None:
+        """`on_change` is called with whether the store is there, each time that it was asked."""
         seal = stored_turns.read_seal(settings.seal_key_file) if settings.seal_key_file else None
         store = store_for(settings)
         self.watched: WatchedStore | None = None
         if store is not None and settings.replay_store != "memory":
             store = self.watched = WatchedStore(
-                store, StoreWatch(f"replay ({without_password(settings.replay)})", changed)
+                store, StoreWatch(f"replay ({without_password(settings.replay)})", on_change)
             )
         self.turns = stored_turns.SampledTurns(store, seal)
         self.responses = StoredResponses(self.turns.store)
@@ -50,12 +50,12 @@ class ConversationStorage:
         """Why the store cannot be used; None where it can."""
         return None if self.watched is None else self.watched.watch.failure
 
-    async def look_after(self, sized: Callable[[int], None]) -> None:
+    async def look_after(self, on_size: Callable[[int], None]) -> None:
         """Tells again and again how large the store is, and notices whether it is there."""
         store = self.turns.store
         while store is not None:
             with suppress(stored_turns.StoreFailure):
-                sized(await store.size())
+                on_size(await store.size())
                 if self.watched is not None:
                     await self.watched.bring_waiting()
             await asyncio.sleep(RETRY_SECONDS)

@@ -30,12 +30,12 @@ _log = logging.getLogger("dsv4.serve")
 class StoreWatch:
     """Asks a store, and knows whether it is there.
 
-    `name` is what it is called in the log, with `meanwhile` behind it while it is away. `changed`
+    `name` is what it is called in the log, with `meanwhile` behind it while it is away. `on_change`
     is called with whether it is there, each time that it was asked.
     """
 
     name: str
-    changed: Callable[[bool], None] = lambda is_up: None
+    on_change: Callable[[bool], None] = lambda is_up: None
     meanwhile: str = ""
     _failure: StoreFailure | None = None
     _retry_at: float = 0.0
@@ -59,7 +59,7 @@ class StoreWatch:
 
     def _note(self, failure: StoreFailure | None) -> None:
         before, self._failure = self._failure, failure
-        self.changed(failure is None)
+        self.on_change(failure is None)
         if failure is not None:
             self._retry_at = time.monotonic() + RETRY_SECONDS
             if before is None:

@@ -91,7 +91,7 @@ class Engine:
         self._failures = 0
         self._last_failure: BackendError | None = None
         # Called when its state or the number of its streams has changed.
-        self.changed: Callable[[Engine], None] = lambda engine: None
+        self.on_change: Callable[[Engine], None] = lambda engine: None
 
     @property
     def takes_requests(self) -> bool:
@@ -119,7 +119,7 @@ class Engine:
 
     def count_streams(self, more: int) -> None:
         self.running += more
-        self.changed(self)
+        self.on_change(self)
 
     def failed(self, error: BackendError) -> None:
         """Counts a failure: once, where several choices of a request end with the same."""
@@ -140,26 +140,26 @@ class Engine:
             _log.log(level, "engine %s is %s: %s", self.url, "up" if is_up else "down", why)
         self.is_up = is_up
         self._failures = 0 if is_up else self._failures
-        self.changed(self)
+        self.on_change(self)
 
     def drain(self, is_draining: bool) -> None:
         """Lets it take no more requests, or take them again."""
         if self.is_draining != is_draining:
             _log.info("engine %s %s", self.url, "drains" if is_draining else "takes requests again")
         self.is_draining = is_draining
-        self.changed(self)
+        self.on_change(self)
 
 
 class EnginePool:
     """The engines of a gateway. All serve the same model."""
 
     def __init__(
-        self, engines: Sequence[Engine], changed: Callable[[Engine], None] = lambda engine: None
+        self, engines: Sequence[Engine], on_change: Callable[[Engine], None] = lambda engine: None
     ) -> None:
-        """`changed` is called with an engine whose state or number of streams has changed."""
-        self._changed = changed
+        """`on_change` is called with an engine whose state or number of streams has changed."""
+        self._on_change = on_change
         self.engines: list[Engine] = []
-        self._known: OrderedDict[bytes, str] = OrderedDict()
+        self._url_of_step: OrderedDict[bytes, str] = OrderedDict()
         self._leaving: list[Engine] = []
         self.replace(engines)
 
@@ -194,13 +194,15 @@ class EnginePool:
 
     # Choosing.
 
-    def choose(self, prefix: PromptPrefix | None, tried: Collection[Engine] = ()) -> Engine | None:
+    def choose(
+        self, prefix: PromptPrefix | None, attempts: Collection[Engine] = ()
+    ) -> Engine | None:
         """The engine for a request; None where all that could take it were tried."""
         if prefix is None:
-            return None if tried else self.first
-        others = [engine for engine in self.engines if engine not in tried]
+            return None if attempts else self.first
+        others = [engine for engine in self.engines if engine not in attempts]
         able = [engine for engine in others if engine.takes_requests]
-        if not able and not tried:  # one of them may be back already
+        if not able and not attempts:  # one of them may be back already
             able = [engine for engine in others if not engine.is_draining] or others
         if not able:
             return None
@@ -217,17 +219,17 @@ class EnginePool:
         if prefix.engine in by_url:
             return by_url[prefix.engine]
         for step in reversed(prefix.steps):
-            if (engine := by_url.get(self._known.get(step, ""))) is not None:
+            if (engine := by_url.get(self._url_of_step.get(step, ""))) is not None:
                 return engine
         return None
 
     def note(self, prefix: PromptPrefix, engine: Engine) -> None:
         """Remembers that an engine has a prompt."""
         for step in prefix.steps:
-            self._known[step] = engine.url
-            self._known.move_to_end(step)
-        while len(self._known) > _MOST_STEPS:
-            self._known.popitem(last=False)
+            self._url_of_step[step] = engine.url
+            self._url_of_step.move_to_end(step)
+        while len(self._url_of_step) > _MOST_STEPS:
+            self._url_of_step.popitem(last=False)
 
     # Changing.
 
@@ -244,7 +246,7 @@ class EnginePool:
         self._leaving += [engine for engine in self.engines if engine not in engines]
         self.engines = list(engines)
         for engine in self.engines:
-            engine.changed = self._changed
+            engine.on_change = self._on_change
 
     # Looking after them.
 
@@ -307,7 +309,7 @@ class EngineLease:
     def __init__(self, pool: EnginePool, prefix: PromptPrefix | None) -> None:
         self._pool = pool
         self._prefix = prefix
-        self._tried: list[Engine] = []
+        self._attempts: list[Engine] = []
         self.engine = pool.choose(prefix) or pool.first
         self.engine.count_streams(1)
 
@@ -316,10 +318,10 @@ class EngineLease:
         if error.status == 400:  # what is wrong with the request is wrong everywhere
             return False
         self.engine.failed(error)
-        self._tried.append(self.engine)
-        other = self._pool.choose(self._prefix, self._tried)
+        self._attempts.append(self.engine)
+        other = self._pool.choose(self._prefix, self._attempts)
         if other is None:  # when it is tried again, it may be with any of them
-            self._tried = []
+            self._attempts = []
             self._use(self._pool.choose(self._prefix) or self.engine)
             return False
         self._use(other)
@@ -330,12 +332,12 @@ class EngineLease:
         self.engine = engine
         engine.count_streams(1)
 
-    def close(self, answered: bool, failure: BackendError | None) -> None:
-        """Ends it. `answered` says that the engine has sent something, `failure` that it broke off
-        after that."""
-        if answered and failure is not None:
+    def close(self, has_answered: bool, failure: BackendError | None) -> None:
+        """Ends it. `has_answered` says that the engine has sent something, `failure` that it broke
+        off after that."""
+        if has_answered and failure is not None:
             self.engine.failed(failure)
-        elif answered:
+        elif has_answered:
             self.engine.succeeded()
             if self._prefix is not None:
                 self._pool.note(self._prefix, self.engine)

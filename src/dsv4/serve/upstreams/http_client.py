@@ -45,7 +45,7 @@ class HttpConnection(asyncio.Protocol):
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._transport: Any = None
-        self._lost: HttpError | None = None
+        self._failure: HttpError | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._begin()
 
@@ -53,8 +53,8 @@ class HttpConnection(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
         self._parts: list[bytes] = []
         self._size = 0
-        self._paused = False
-        self._has_head = self._ended = self._keeps_alive = False
+        self._is_paused = False
+        self._has_head = self._has_ended = self._keeps_alive = False
         self.status = 0
         self.headers: dict[str, str] = {}
 
@@ -63,8 +63,8 @@ class HttpConnection(asyncio.Protocol):
     async def ask(self, request: bytes) -> None:
         """Sends a request, and waits for the head of its answer."""
         self._begin()
-        if self._lost is not None:
-            raise self._lost
+        if self._failure is not None:
+            raise self._failure
         self._transport.write(request)
         while not self._has_head:
             await self._changed()
@@ -72,12 +72,12 @@ class HttpConnection(asyncio.Protocol):
     async def read(self) -> bytes:
         """What has come of the body; waits where nothing has. Empty at its end."""
         while not self._parts:
-            if self._ended:
+            if self._has_ended:
                 return b""
             await self._changed()
         parts, self._parts, self._size = self._parts, [], 0
-        if self._paused:
-            self._paused = False
+        if self._is_paused:
+            self._is_paused = False
             self._transport.resume_reading()
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
@@ -85,7 +85,7 @@ class HttpConnection(asyncio.Protocol):
         """Waits a moment for the end of a body that has nothing more to say: the connection can
         then be used again."""
         with suppress(HttpError, asyncio.TimeoutError):
-            if not self._ended:
+            if not self._has_ended:
                 await asyncio.wait_for(self._skipped(), _TO_END)
             self._parts = []
 
@@ -96,7 +96,7 @@ class HttpConnection(asyncio.Protocol):
     @property
     def may_go_on(self) -> bool:
         """Whether the connection can take another request."""
-        return self.is_open and self._ended and self._keeps_alive and not self._parts
+        return self.is_open and self._has_ended and self._keeps_alive and not self._parts
 
     @property
     def is_silent(self) -> bool:
@@ -106,15 +106,15 @@ class HttpConnection(asyncio.Protocol):
 
     @property
     def is_open(self) -> bool:
-        return self._lost is None and not self._transport.is_closing()
+        return self._failure is None and not self._transport.is_closing()
 
     def close(self) -> None:
         if self._transport is not None:
             self._transport.abort()
 
     async def _changed(self) -> None:
-        if self._lost is not None:
-            raise self._lost
+        if self._failure is not None:
+            raise self._failure
         self._waiter = self._loop.create_future()
         try:
             await self._waiter
@@ -136,13 +136,13 @@ class HttpConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         has_length = self.headers.keys() & {"content-length", "transfer-encoding"}
         if self._has_head and not has_length:
-            self._ended = True  # the end of the connection is that of the body
+            self._has_ended = True  # the end of the connection is that of the body
             self._wake()
         self._fail(str(exc) if exc else "it closed the connection")
 
     def _fail(self, problem: str) -> None:
-        if self._lost is None:
-            self._lost = HttpError(problem)
+        if self._failure is None:
+            self._failure = HttpError(problem)
             self._wake()
 
     def _wake(self) -> None:
@@ -165,14 +165,14 @@ class HttpConnection(asyncio.Protocol):
     def on_body(self, part: bytes) -> None:
         self._parts.append(part)
         self._size += len(part)
-        if self._size > _MAX_BUFFERED and not self._paused:
-            self._paused = True
+        if self._size > _MAX_BUFFERED and not self._is_paused:
+            self._is_paused = True
             self._transport.pause_reading()
         self._wake()
 
     def on_message_complete(self) -> None:
         if self._has_head:
-            self._ended = True
+            self._has_ended = True
             self._keeps_alive = self._parser.should_keep_alive()  # which it knows only here
             self._wake()
 
@@ -197,8 +197,8 @@ class InflatedBody:
         """The next piece; empty at the end."""
         while data := self._inflater.unconsumed_tail or await self._answer.read():
             try:
-                if inflated := self._inflater.decompress(data, _MOST_INFLATED):
-                    return inflated
+                if piece := self._inflater.decompress(data, _MOST_INFLATED):
+                    return piece
             except zlib.error as error:
                 raise HttpError(f"its compressed body cannot be read: {error}") from None
         return b""
@@ -238,12 +238,12 @@ class HttpClient:
         self._way = NetworkPath(url, settings)
         self._path = self._way.target + parts.path
         self._connect_timeout = settings.connect_timeout
-        fixed = {"host": parts.netloc.rpartition("@")[2], **headers, **self._way.headers}
+        fields = {"host": parts.netloc.rpartition("@")[2], **headers, **self._way.headers}
         if parts.username is not None:
-            fixed = {"authorization": basic_authorization(parts), **fixed}
-        self._head = "".join(f"{name}: {value}\r\n" for name, value in fixed.items())
+            fields = {"authorization": basic_authorization(parts), **fields}
+        self._head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
         self._idle: deque[tuple[float, HttpConnection]] = deque()  # since when, the longest first
-        self._made: WeakSet[HttpConnection] = WeakSet()
+        self._connections: WeakSet[HttpConnection] = WeakSet()
         self._starts = 0
 
     async def request(
@@ -277,14 +277,14 @@ class HttpClient:
         making = self._way.connected(HttpConnection)
         answer = await asyncio.wait_for(making, self._connect_timeout)
         self._starts = self.starts
-        self._made.add(answer)
+        self._connections.add(answer)
         return answer
 
     @property
     def starts(self) -> int:
         """How often the server may have been started: as long as a connection is open it is the
         same process, and when none is, the next one may be to another."""
-        return self._starts + (not any(connection.is_open for connection in self._made))
+        return self._starts + (not any(connection.is_open for connection in self._connections))
 
     def release(self, answer: HttpConnection) -> None:
         """Keeps a connection for the next request if its answer was read to the end."""

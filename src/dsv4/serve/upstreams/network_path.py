@@ -70,12 +70,12 @@ class NetworkPath:
             await tunnel.opened(_authority(self._server), self._authorization)
             connection = kind()
             name = self._server.hostname
-            secured = await loop.start_tls(transport, connection, self._tls, server_hostname=name)
+            inner = await loop.start_tls(transport, connection, self._tls, server_hostname=name)
         except BaseException:
             transport.abort()
             raise
-        assert secured is not None
-        connection.connection_made(secured)
+        assert inner is not None
+        connection.connection_made(inner)
         return connection
 
 

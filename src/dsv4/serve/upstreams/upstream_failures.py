@@ -64,11 +64,11 @@ def failure(status: int, headers: Mapping[str, str], body: str, key: str | None)
         return BackendError(f"{_MISCONFIGURED[status]} (status {status})", final=True)
     error = _error_object(body)
     text = _hidden(error_text(error.get("message", body)), key)
-    mapped = _STATUSES.get(status, 502)
-    if mapped == 400 and (overflow := overflow_of(error, text)):
+    own_status = _STATUSES.get(status, 502)
+    if own_status == 400 and (overflow := overflow_of(error, text)):
         return overflow
     wait = waiting_time(headers.get("retry-after", ""))
-    return BackendError(f"the backend answered {status}", mapped, wait, quoted=text)
+    return BackendError(f"the backend answered {status}", own_status, wait, quoted=text)
 
 
 def overflow_of(fields: JsonObject, text: str) -> BackendOverflow | None:

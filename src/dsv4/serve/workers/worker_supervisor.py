@@ -209,10 +209,10 @@ class Supervisor:
                 self._take_place(n, f"worker {worker.pid} ended with status {worker.status}")
             elif silence > (self.settings.worker_timeout if worker.is_ready else _TO_START):
                 worker.kill()
-                happened = f"worker {worker.pid} is killed: it gave no answer for {silence:.0f} s"
-                self._take_place(n, happened)
+                event = f"worker {worker.pid} is killed: it gave no answer for {silence:.0f} s"
+                self._take_place(n, event)
 
-    def _take_place(self, n: int, happened: str) -> None:
+    def _take_place(self, n: int, event: str) -> None:
         """Replaces a worker that has ended. Where none can start, the server cannot; where others
         serve, the next may be able to in a while."""
         if self._workers[n].status == CANNOT_START:
@@ -223,7 +223,7 @@ class Supervisor:
                 return
             self._not_before = time.monotonic() + _PAUSE
         self._workers[n] = self._start()
-        _log.warning("%s; worker %s takes its place", happened, self._workers[n].pid)
+        _log.warning("%s; worker %s takes its place", event, self._workers[n].pid)
 
     def _go_on_replacing(self) -> None:
         if self._replacement is not None:
