@@ -113,12 +113,12 @@ class SessionRoutes:
 
     async def list(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
         query = query_of(scope)
-        closed = {None: None, "1": True, "true": True, "0": False, "false": False}
-        if query.get("closed") not in closed:
+        states = {None: None, "1": True, "true": True, "0": False, "false": False}
+        if query.get("closed") not in states:
             raise wrong(query["closed"], "1 or 0", "closed")
         limit = _whole(query.get("limit", str(PAGE)), "limit", MOST_PER_PAGE)
         after = _whole(query.get("after", "0"), "after", 2**62)
-        group, is_closed = query.get("group"), closed[query.get("closed")]
+        group, is_closed = query.get("group"), states[query.get("closed")]
         records = await self._store.sessions(
             group=group, closed=is_closed, after=after, limit=limit
         )
