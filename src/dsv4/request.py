@@ -104,7 +104,7 @@ class Request:
         values = request.__dict__
         defaults = _defaults.get(cls) or _defaults_of(cls)
         values |= defaults.shared
-        for name, make in defaults.made:
+        for name, make in defaults.makers:
             values[name] = make()
         values |= options
         values["messages"] = messages
@@ -175,7 +175,7 @@ class _Defaults(NamedTuple):
     """The defaults of a class's fields: those that are shared, and what makes the others."""
 
     shared: dict[str, Any]
-    made: tuple[tuple[str, Callable[[], Any]], ...]
+    makers: tuple[tuple[str, Callable[[], Any]], ...]
 
 
 _defaults: dict[type[Request], _Defaults] = {}
@@ -184,6 +184,6 @@ _defaults: dict[type[Request], _Defaults] = {}
 def _defaults_of(kind: type[Request]) -> _Defaults:
     shared = {each.name: each.default for each in fields(kind) if each.default is not MISSING}
     factories = ((each.name, each.default_factory) for each in fields(kind))
-    made = tuple((name, factory) for name, factory in factories if factory is not MISSING)
-    _defaults[kind] = _Defaults(shared, made)
+    makers = tuple((name, factory) for name, factory in factories if factory is not MISSING)
+    _defaults[kind] = _Defaults(shared, makers)
     return _defaults[kind]

@@ -150,17 +150,17 @@ def resolve(pointer: str, root: object) -> Target | None:
     start, *steps = pointer.split("/", MOST_STEPS + 1)
     if start != "#" or len(steps) > MOST_STEPS:
         return None
-    place, taken = root, list[str | int]()
+    place, path = root, list[str | int]()
     for step in map(_unescaped, steps):
         if isinstance(place, _OBJECT) and step in place:
             place = place[step]
-            taken.append(step)
+            path.append(step)
         elif isinstance(place, (list, tuple)) and _is_index(step) and int(step) < len(place):
             place = place[int(step)]
-            taken.append(int(step))
+            path.append(int(step))
         else:
             return None
-    return Target(place, tuple(taken))
+    return Target(place, tuple(path))
 
 
 def _new_targets(schema: Schema, root: object, followed: set[str]) -> Iterator[object]:

@@ -129,13 +129,13 @@ def _turn_json(place: str, turn: CacheTurn) -> str:
 
 
 def _summary_json(summary: CacheSummary) -> str:
-    lost = [asdict(each) for each in summary.lost]
+    causes = [asdict(each) for each in summary.lost]
     fields: dict[str, Any] = {
         "requests": summary.requests,
         "tokens": summary.tokens,
         "reusable": summary.reusable,
         "reused": summary.reused if summary.reported else None,
-        "lost": lost,
+        "lost": causes,
     }
     return json_text({"summary": fields})
 

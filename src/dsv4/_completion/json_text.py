@@ -74,9 +74,9 @@ def read_json(text: str) -> JsonReading | None:
     return None
 
 
-def _mended(found: re.Match[str]) -> str:
+def _mended(match: re.Match[str]) -> str:
     """A string with its control characters escaped, or a string in place of no number."""
-    string: str = found[1] or f'"{found[2]}"'
+    string: str = match[1] or f'"{match[2]}"'
     return string if string.isprintable() else string.translate(_CONTROLS)
 
 

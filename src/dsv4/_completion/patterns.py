@@ -14,10 +14,10 @@ class _Pattern:
     """A regular expression that is compiled when it is first used."""
 
     def __init__(self, text: str, flags: int) -> None:
-        self._given = text, flags
+        self._source = text, flags
 
     def __getattr__(self, name: str) -> Any:
-        compiled = re.compile(*self._given)
+        compiled = re.compile(*self._source)
         # As attributes of its own they are found at once from now on.
         self.__dict__.update({method: getattr(compiled, method) for method in _METHODS})
         return self.__dict__[name] if name in _METHODS else getattr(compiled, name)

@@ -38,11 +38,11 @@ def _plain_calls(text: str, tags: Tags, tools: DeclaredTools) -> list[tuple[str,
     calls: list[tuple[str, str]] = []
     while (invoke := opening.match(text, at)) is not None:
         at, members = invoke.end(), dict[str, str]()
-        while (found := parameter.match(text, at)) is not None:
-            key, value = found[1], _plain_json(found[3], found[2] == "true")
+        while (match := parameter.match(text, at)) is not None:
+            key, value = match[1], _plain_json(match[3], match[2] == "true")
             if value is None or key in members or key in HOLDS_ALL or invoke[2]:
                 return None
-            members[key], at = value, found.end()
+            members[key], at = value, match.end()
         is_whole = text.startswith(close, at) and len(members) <= MOST_PARAMETERS
         if not is_whole or not tools.may_be_tool(invoke[1]):
             return None

@@ -44,7 +44,7 @@ def separate_unmarked_turns(
 
 
 def _separated(turn: PromptTurn, reasons: bool, scan: ScannedPrompt) -> Iterator[PromptTurn]:
-    if turn.asked is not None:  # a header follows: all of it is the question
+    if turn.next_header is not None:  # a header follows: all of it is the question
         yield turn
         return
     for part in _without_sections(turn, scan):
@@ -254,7 +254,7 @@ class PromptPlan:
             tools = self.interpretation.sections and any(s.tools for s in self.scan.sections)
         else:
             tools = any(s.tools for n in range(len(turns)) for s in self.sections_of(n))
-        aloud = any(turn.asked is LexemeKind.THINK for turn in turns[: max(self.last, 0)])
+        aloud = any(turn.next_header is LexemeKind.THINK for turn in turns[: max(self.last, 0)])
         drop = not (reading.thinking and aloud and not tools)
         reading.drop = drop if self.interpretation.drop is None else self.interpretation.drop
         self.dropping = reading.thinking and reading.drop and not tools
@@ -314,7 +314,7 @@ class PromptPlan:
         parted = []
         for turn in self.turns:
             parted.append(turn)
-            if turn.role != "user" or turn.asked is not None:
+            if turn.role != "user" or turn.next_header is not None:
                 continue
             at = self.text.rfind(image, turn.start, turn.end) + len(image)
             if at < turn.start + len(image):

@@ -36,7 +36,7 @@ class AdjacentUserTurns:
         for n in range(1, len(turns)) if plan.splitter.has_neighbours else ():
             before = turns[n - 1]
             joined = before.role == turns[n].role == "user" and not (
-                before.asked is not None or before.task
+                before.next_header is not None or before.task
             )
             if joined and not (self._is_developer(n - 1) or self._is_developer(n)):
                 self._part(n - 1, n)
@@ -110,7 +110,7 @@ class _MessageWriterV4:
             self._add("assistant", "", wo_eos=True)  # which writes nothing
         elif last is None:
             self._add("system", "")
-        elif last.role == "user" and last.asked is None and not (last.task or has_token):
+        elif last.role == "user" and last.next_header is None and not (last.task or has_token):
             self._add("system", "")  # a user turn at the end would ask
 
     def _add(self, role: str, content: object, **fields: object) -> dict[str, Any]:
@@ -165,7 +165,7 @@ class _MessageWriterV4:
         if n in neighbours.guessed:
             self._note("developer-or-user", turn.start, turn.end, "read as a developer's turn")
             self._add("developer", self._content(turn.start, turn.end))
-        elif turn.asked is not None and not self._plan.is_structured(turn):
+        elif turn.next_header is not None and not self._plan.is_structured(turn):
             self._user_text(turn.start, turn.end)
         elif n in neighbours.developers:
             self._with_section("developer", turn.start, self._plan.sections_of(n)[0])

@@ -44,14 +44,14 @@ def decode_prompt(prompt: str | Prompt, dialect: str | Dialect | None, strict: b
     source = _PromptSource(prompt)
     if dialect is not None:
         likely: tuple[Dialect, ...] = (dialect_named(dialect),)
-        tried = likely
+        candidates = likely
     else:
         likely = source.dialects
-        tried = tuple(dict.fromkeys((*likely, *DIALECTS.values())))
+        candidates = tuple(dict.fromkeys((*likely, *DIALECTS.values())))
     if V3_2_SERVED.tools_open in source.text:
-        tried = tuple(d for t in tried for d in ((V3_2_SERVED, t) if t is V3_2 else (t,)))
+        candidates = tuple(d for t in candidates for d in ((V3_2_SERVED, t) if t is V3_2 else (t,)))
     first: Decoded | None = None
-    for candidate in tried:
+    for candidate in candidates:
         decoded = _decode_as(source, candidate, likely)
         if decoded.exact:
             return decoded

@@ -30,7 +30,7 @@ class PromptTurn:
     """A stretch of the prompt that somebody said.
 
     `role` is "system", "user", "latest_reminder" or "assistant". `header` is what stands before an
-    answer, THINK, ANSWER or None; `asked` is the same for the question that it follows.
+    answer, THINK, ANSWER or None; `next_header` is the same for the question that it follows.
     """
 
     role: str
@@ -38,7 +38,7 @@ class PromptTurn:
     end: int
     header: LexemeKind | None = None
     closed: bool = True
-    asked: LexemeKind | None = None
+    next_header: LexemeKind | None = None
     task: str | None = None
     after_task: bool = False
     opened: bool = False  # whether a token of its own opens a system turn
@@ -111,16 +111,16 @@ class TurnSplitter:
         return lexeme.start > self._begin
 
     def _close(
-        self, lexeme: PromptLexeme, asked: LexemeKind | None = None, closed: bool = False
+        self, lexeme: PromptLexeme, next_header: LexemeKind | None = None, closed: bool = False
     ) -> None:
         """Makes a turn of the text up to a lexeme."""
         state, start, end = self._state, self._begin, lexeme.start
         if state is TurnState.USER:
-            turn = PromptTurn("user", start, end, None, True, asked)
+            turn = PromptTurn("user", start, end, None, True, next_header)
         elif state is TurnState.ANSWER:
             turn = PromptTurn("assistant", start, end, self._header, closed)
         elif state is TurnState.SYSTEM:
-            turn = PromptTurn("system", start, end, asked=asked, opened=True)
+            turn = PromptTurn("system", start, end, next_header=next_header, opened=True)
         elif state is TurnState.REMINDER:
             turn = PromptTurn("latest_reminder", start, end)
         elif state is TurnState.TASKED:
@@ -157,7 +157,7 @@ class TurnSplitter:
         return self._next_turn(index, lexeme)
 
     def _header_after_question(self, index: int, lexeme: PromptLexeme) -> bool:
-        self._close(lexeme, asked=lexeme.kind)
+        self._close(lexeme, next_header=lexeme.kind)
         return self._enter(TurnState.ANSWER, lexeme, lexeme.kind)
 
     def _header_of_action(self, index: int, lexeme: PromptLexeme) -> bool:
@@ -225,7 +225,7 @@ class TurnSplitter:
         """An action: right after its header, which is a question's and no answer's."""
         if self._text_before(lexeme) or not self.turns:
             return False
-        self.turns[-1].asked = None
+        self.turns[-1].next_header = None
         return self._task(lexeme)
 
     def _task(self, lexeme: PromptLexeme) -> bool:

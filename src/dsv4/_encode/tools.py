@@ -69,7 +69,7 @@ class TextCache:
 
     def __init__(self, characters: int) -> None:
         self._half = characters // 2
-        self._used = 0
+        self._size = 0
         self._segments: list[ref[CacheSegment[Any]]] = []
         self._lock = allocate_lock()
 
@@ -85,9 +85,9 @@ class TextCache:
         if size > self._half:
             return False
         with self._lock:
-            if self._used + size > self._half:
+            if self._size + size > self._half:
                 self._rotate()
-            self._used += size
+            self._size += size
         return True
 
     def resize(self, characters: int) -> None:
@@ -100,7 +100,7 @@ class TextCache:
     def _rotate(self) -> None:
         for segment in filter(None, [segment_of() for segment_of in tuple(self._segments)]):
             segment.older, segment.recent = segment.recent, {}
-        self._used = 0
+        self._size = 0
 
 
 TEXT_CACHE = TextCache(DEFAULT_CACHE_CHARACTERS)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from dsv4.errors import ImageError, OptionError, short_repr
+from dsv4.errors import ImageError, OptionError, mismatch
 
 # More pixels on a side are in no file that says the truth.
 LONGEST_SIDE = 2**32 - 1
@@ -47,7 +47,7 @@ def image_size(data: bytes) -> tuple[int, int]:
 def read_image(data: bytes) -> ImageFile:
     """The format and size of a picture. Raises what `image_size` raises."""
     if not isinstance(data, (bytes, bytearray, memoryview)):
-        raise OptionError("data", f"found {short_repr(data)}, expected the bytes of a picture")
+        raise OptionError("data", mismatch(data, "the bytes of a picture"))
     file = _Bytes(bytes(data))
     for format, (start, read) in _FORMATS.items():
         if start.match(file.data):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dsv4._images.image_size import image_size
-from dsv4.errors import ImageError, short_repr
+from dsv4.errors import ImageError, mismatch, short_repr
 
 
 def is_data_url(address: str) -> bool:
@@ -38,7 +38,7 @@ def image_bytes(record: Mapping[str, Any]) -> bytes | None:
 def _decoded_url(url: str) -> bytes:
     head, _, data = url.partition(",")
     if not head.lower().endswith(";base64"):
-        raise ImageError(f"found {short_repr(url)}, expected data:image/…;base64,…")
+        raise ImageError(mismatch(url, "data:image/…;base64,…"))
     return _decoded(data)
 
 
@@ -46,7 +46,7 @@ def _decoded(text: str) -> bytes:
     try:
         return base64.b64decode("".join(text.split()), validate=True)
     except ValueError:
-        raise ImageError(f"found {short_repr(text)}, expected a picture in base64") from None
+        raise ImageError(mismatch(text, "a picture in base64")) from None
 
 
 def maybe_address(record: Mapping[str, Any]) -> str | None:

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 from dsv4._images.image_size import image_size as size_by_headers
 from dsv4._images.image_size import is_heif, read_image
-from dsv4.errors import ImageError, OptionError, short_repr
+from dsv4.errors import ImageError, OptionError, mismatch
 
 
 @runtime_checkable
@@ -78,4 +78,4 @@ def _picture_bytes(picture: object) -> bytes:
         picture.save(saved, format="PNG")
         return saved.getvalue()
     expected = "the bytes of a picture, a pathlib.Path or an image of Pillow's"
-    raise OptionError("picture", f"found {short_repr(picture)}, expected {expected}")
+    raise OptionError("picture", mismatch(picture, expected))

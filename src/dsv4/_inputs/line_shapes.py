@@ -22,7 +22,7 @@ from dsv4.api.api_request import BodyRules, ProtocolName
 from dsv4.api.body_reader import recognise
 from dsv4.api.own_bodies import is_sharegpt, json_of, role_of, sharegpt_messages
 from dsv4.api.protocols import FIELDS_READ
-from dsv4.errors import Error, Location, path_of, short_repr
+from dsv4.errors import Error, Location, mismatch, path_of, short_repr
 from dsv4.request import Request
 
 Line: TypeAlias = Mapping[str, Any]
@@ -199,7 +199,7 @@ def _as_object(value: object) -> Line:
         return {"conversations" if _is_turns(value) and value else "messages": value}
     if isinstance(value, dict):
         return value
-    raise InputError(f"found {short_repr(value)}, expected a list of messages or an object")
+    raise InputError(mismatch(value, "a list of messages or an object"))
 
 
 def _refuse_other_data(line: Line) -> None:
@@ -228,7 +228,7 @@ def _refuse_beside_messages(line: Line) -> None:
         for name in location:
             value = value.get(name) if isinstance(value, dict) else None
         if value:
-            problem = f"found {short_repr(value)}, expected it in the messages"
+            problem = mismatch(value, "it in the messages")
             raise InputError(f"{path_of(location)}: {problem}")
 
 

@@ -15,7 +15,7 @@ from dsv4._inputs.text_origins import MessageOrigins, origins_of, place_in_body,
 from dsv4.api import Settings, read
 from dsv4.api.api_request import ApiRequest, BodyRules, ProtocolName, dialect_effort
 from dsv4.api.own_bodies import NotAConversation, role_of
-from dsv4.errors import Location, short_repr
+from dsv4.errors import Location, mismatch, short_repr
 from dsv4.request import Request
 from dsv4.types import DialectName, Effort, ToolInput
 
@@ -95,7 +95,7 @@ class RequestOverrides:
         if isinstance(body, Request):
             return ReadBody(body, self.on(body))
         if not isinstance(body, (dict, list)):
-            problem = f"found {short_repr(body)}, expected a list of messages or a request"
+            problem = mismatch(body, "a list of messages or a request")
             raise InputError(problem)
         settings = (_LINE_SETTINGS if is_line else _SETTINGS)[last_answer]
         try:

@@ -174,8 +174,8 @@ def _total(
     if counts and not counts.is_exact:
         counted = f"at least {counted}"
     if trained.policy is not None and counts:
-        kept = sum(row.tokens or 0 for row in rows if row.trained)
-        counted += f", {kept:,} trained on with the mask {trained.policy}"
+        total = sum(row.tokens or 0 for row in rows if row.trained)
+        counted += f", {total:,} trained on with the mask {trained.policy}"
     size = f"{len(prompt):,} characters, dialect {prompt.dialect}"
     return f"{counted}, {size}" if counted else size
 

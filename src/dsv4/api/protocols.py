@@ -225,10 +225,10 @@ def left_out(body: Body, source: ProtocolName, target: ProtocolName) -> tuple[st
     """
     request = _neutral(body, source, target)
     usual = neutral.NeutralRequest({})
-    lost = [
+    names = [
         name for name in _NOT_SAID[target] if _value_of(request, name) != _value_of(usual, name)
     ]
-    return tuple(_OWN_NAMES[source].get(name, name) for name in lost)
+    return tuple(_OWN_NAMES[source].get(name, name) for name in names)
 
 
 def _value_of(request: neutral.NeutralRequest, name: str) -> object:

@@ -76,7 +76,7 @@ class CopyCounter:
 
     def __init__(self) -> None:
         self.notes = LineNotes()
-        self._seen: set[int] = set()
+        self._numbers: set[int] = set()
         self._step = 1
 
     def add_chunk(self, hashes: bytes, name: str, first: int) -> None:
@@ -90,13 +90,13 @@ class CopyCounter:
         number = int.from_bytes(hash, "big")
         if number % self._step:
             return
-        if number in self._seen:
+        if number in self._numbers:
             self.notes.add(COPY, place, self._step)
         else:
             self._keep(number)
 
     def _keep(self, number: int) -> None:
-        self._seen.add(number)
-        if len(self._seen) > MOST_COMPARED:
+        self._numbers.add(number)
+        if len(self._numbers) > MOST_COMPARED:
             self._step *= 2
-            self._seen = {each for each in self._seen if not each % self._step}
+            self._numbers = {each for each in self._numbers if not each % self._step}

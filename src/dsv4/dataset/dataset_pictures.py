@@ -10,7 +10,7 @@ from typing import Any
 from dsv4._images.image_source import image_bytes, maybe_address, why_no_size
 from dsv4._inputs.image_inputs import image_block, image_size
 from dsv4._inputs.input_files import os_error_reason
-from dsv4.errors import ImageError, short_repr
+from dsv4.errors import ImageError, mismatch, short_repr
 
 
 @lru_cache
@@ -53,5 +53,5 @@ def _maybe_path(record: Mapping[str, Any], folder: str | None) -> str | None:
         return None
     path = os.path.realpath(os.path.join(folder, address))
     if os.path.commonpath((folder, path)) != folder:
-        raise ImageError(f"found {short_repr(address)}, expected a picture below {folder}")
+        raise ImageError(mismatch(address, f"a picture below {folder}"))
     return path

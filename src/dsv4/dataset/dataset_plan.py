@@ -215,16 +215,16 @@ def _refuse_arrays(plan: DatasetPlan, problem: str) -> None:
 
 def _check_trainer(plan: DatasetPlan, trainer: output_formats.Trainer) -> None:
     """Checks that the trainer reads what is written."""
-    options, found = plan.options, f"found it for {plan.options.trainer}"
+    options, start = plan.options, f"found it for {plan.options.trainer}"
     _refuse(options, ["labels"], "found it with trainer, which names the columns")
     if trainer.format_name is None:
         _refuse_arrays(plan, f"which {options.trainer} does not read")
     if trainer.packing is not None:
-        _refuse(options, ["pack"], f"{found}, which packs examples itself ({trainer.packing})")
+        _refuse(options, ["pack"], f"{start}, which packs examples itself ({trainer.packing})")
     if trainer.texts:
         # Nothing is asked of rows of texts that only rows of ids have.
         without = ("pack", "pad_to_multiple", "profile")
-        _refuse(options, without, f"{found}, which computes ids itself")
+        _refuse(options, without, f"{start}, which computes ids itself")
         if plan.format_name == "parquet":
             problem = f"found .parquet for {options.trainer}, whose columns hold lists of texts"
             raise DatasetError(f"output: {problem}: expected .jsonl")

@@ -107,21 +107,21 @@ class _BlockReader(io.RawIOBase):
 
     def __init__(self, blocks: Iterator[bytes]) -> None:
         self._blocks = blocks
-        self._left = memoryview(b"")
+        self._rest = memoryview(b"")
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: WriteableBuffer) -> int:
-        while not self._left:
+        while not self._rest:
             block = next(self._blocks, None)
             if block is None:
                 return 0
-            self._left = memoryview(block)
+            self._rest = memoryview(block)
         target = memoryview(buffer)
-        size = min(len(target), len(self._left))
-        target[:size] = self._left[:size]
-        self._left = self._left[size:]
+        size = min(len(target), len(self._rest))
+        target[:size] = self._rest[:size]
+        self._rest = self._rest[size:]
         return size
 
 

@@ -42,7 +42,7 @@ from dsv4.dataset.dataset_statistics import (
 )
 from dsv4.dataset.output_formats import AnswerExample, ColumnLayout, OutputRow, TrainingExample
 from dsv4.dataset.vision_rows import ROW_WRITERS, PicturedExample, check_spelled_tokens
-from dsv4.errors import EncodeError, Error, Location, OptionError, short_repr
+from dsv4.errors import EncodeError, Error, Location, OptionError, mismatch
 from dsv4.request import Request
 from dsv4.tokens.coder import common_prefix_length
 from dsv4.tokens.masks import AttributedIds, Weigh, weigher
@@ -83,7 +83,7 @@ def zero_weight_messages(messages: Sequence[object]) -> set[int]:
             continue
         if isinstance(weight, bool) or weight not in (0, 1):
             location = ("messages", index, "weight")
-            raise EncodeError(location, f"found {short_repr(weight)}, expected 0 or 1")
+            raise EncodeError(location, mismatch(weight, "0 or 1"))
         if weight == 0:
             indexes.add(index)
     return indexes

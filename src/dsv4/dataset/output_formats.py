@@ -268,9 +268,9 @@ def format_by_ending(path: str) -> str | None:
 
 def format_of_path(path: str) -> str:
     """The format that the name of an output asks for."""
-    found = format_by_ending(path)
-    if found is not None:
-        return found
+    format = format_by_ending(path)
+    if format is not None:
+        return format
     expected = ", ".join(f".{name}" for name in DATASET_FORMATS)
     raise DatasetError(f"output: found {path}, expected a name that ends in one of {expected}")
 

@@ -140,8 +140,8 @@ def conversation_column(
         raise DatasetError(f"{name}: {problem}")
     if lists.get(wanted):
         raise DatasetError(f"{name}: column {wanted}: {lists[wanted]}")
-    found = "holds no text" if wanted in schema.names else "is not there"
-    problem = f"column {wanted} {found}, expected conversations as JSON text or lists of messages"
+    state = "holds no text" if wanted in schema.names else "is not there"
+    problem = f"column {wanted} {state}, expected conversations as JSON text or lists of messages"
     raise DatasetError(f"{name}: {problem} (columns: {listed})")
 
 

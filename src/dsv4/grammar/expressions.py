@@ -128,14 +128,14 @@ NEVER: Expression = ChoiceExpr(())
 
 
 # What the expensive parts of a grammar may cost an engine in all: milliseconds, roughly.
-_MOST_SPENT = 10_000
+_HIGHEST_COST = 10_000
 
 
 class Rules:
     """Rules by name. Equal rules are one, however often they are made."""
 
     def __init__(self) -> None:
-        self._spent = 0
+        self._cost = 0
         self.bodies: dict[str, Expression] = {}
         self._references: dict[Expression, ReferenceExpr] = {}
         self._numbers: dict[str, int] = {}
@@ -152,9 +152,9 @@ class Rules:
 
     def affords(self, milliseconds: int) -> bool:
         """Whether the budget allows a part of this cost. If so, the cost is taken from it."""
-        if self._spent + milliseconds > _MOST_SPENT:
+        if self._cost + milliseconds > _HIGHEST_COST:
             return False
-        self._spent += milliseconds
+        self._cost += milliseconds
         return True
 
     def reserved(self, hint: str) -> ReferenceExpr:
@@ -332,24 +332,24 @@ def _is_possible(part: Expression, possible: set[str]) -> bool:
 
 
 def without_dead_ends(
-    root: Expression, bodies: dict[str, Expression], kept: frozenset[str]
+    root: Expression, bodies: dict[str, Expression], names: frozenset[str]
 ) -> tuple[Expression, dict[str, Expression]]:
     """The same texts with only those rules that are possible and needed."""
-    root = _kept(root, kept)
+    root = _kept(root, names)
     needed: dict[str, Expression] = {}
     waiting = list(_references(root))
     while waiting:
         name = waiting.pop(0)
         if name not in needed:
-            needed[name] = _kept(bodies[name], kept)
+            needed[name] = _kept(bodies[name], names)
             waiting += _references(needed[name])
     return root, needed
 
 
-def _kept(part: Expression, kept: frozenset[str]) -> Expression:
+def _kept(part: Expression, names: frozenset[str]) -> Expression:
     if isinstance(part, ReferenceExpr):
-        return part if part.name in kept else NEVER
-    return rebuilt(part, lambda piece: _kept(piece, kept))
+        return part if part.name in names else NEVER
+    return rebuilt(part, lambda piece: _kept(piece, names))
 
 
 def _references(part: Expression) -> Iterator[str]:

@@ -302,9 +302,9 @@ def _make_grammar(
         parallel=parallel,
     )
     whole = completion.expression(markup, rules)
-    kept = ex.satisfiable_rules(rules.bodies)
-    _check_callable(tools, completion.invokes, kept)
-    root, bodies = ex.without_dead_ends(_after(whole, begins.written, rules), rules.bodies, kept)
+    alive = ex.satisfiable_rules(rules.bodies)
+    _check_callable(tools, completion.invokes, alive)
+    root, bodies = ex.without_dead_ends(_after(whole, begins.written, rules), rules.bodies, alive)
     if root == ex.NEVER:
         raise refusal(("response_format",), "found a schema that no value fits")
     text = GRAMMAR_WRITERS[form](bodies).grammar(root)
@@ -315,10 +315,11 @@ def _make_grammar(
 def _check_callable(
     tools: tuple[completion_rules.GrammarTool, ...],
     invokes: tuple[Expression, ...],
-    kept: frozenset[str],
+    alive: frozenset[str],
 ) -> None:
     for tool, invoke in zip(tools, invokes, strict=True):
-        if invoke == ex.NEVER or (isinstance(invoke, ex.ReferenceExpr) and invoke.name not in kept):
+        is_dead = isinstance(invoke, ex.ReferenceExpr) and invoke.name not in alive
+        if invoke == ex.NEVER or is_dead:
             raise refusal((*tool.location, "parameters"), "found a schema that no arguments fit")
 
 

@@ -547,8 +547,8 @@ def history_truncated(most: int) -> RequestChange:
     def changed(body: Object) -> Object:
         listed = messages_in(body)
         others = [n for n, m in enumerate(listed) if m.get("role") not in ("system", "developer")]
-        lost = set(others[:-most])
-        return with_messages(body, [m for n, m in enumerate(listed) if n not in lost])
+        positions = set(others[:-most])
+        return with_messages(body, [m for n, m in enumerate(listed) if n not in positions])
 
     return changed
 

@@ -40,7 +40,7 @@ class EventLog:
     def __init__(self, joins: bool = True) -> None:
         """Without `joins` every event stays itself."""
         self.joins = joins
-        self._joined: list[Event] = []
+        self._events: list[Event] = []
         self._loose: list[Event] = []
 
     def add(self, events: list[Event]) -> None:
@@ -49,13 +49,13 @@ class EventLog:
             self._join()
 
     def _join(self) -> None:
-        self._joined += joined_events(self._loose) if self.joins else self._loose
+        self._events += joined_events(self._loose) if self.joins else self._loose
         self._loose = []
 
     def all(self) -> list[Event]:
         """Every event so far."""
         self._join()
-        return self._joined
+        return self._events
 
 
 def joined_events(events: Iterable[Event]) -> list[Event]:
@@ -97,18 +97,20 @@ class TokenLogprobs:
         self._most = most
         self._waiting: list[_TokenLogprob] = []
         # By the event, which must be kept as long as this is.
-        self._given: dict[int, list[dict[str, Any]]] = {}
+        self._logprobs_of: dict[int, list[dict[str, Any]]] = {}
 
     def give(self, logprobs: Iterable[Logprob], events: Iterable[Event]) -> None:
         """Takes those of a piece, and gives what waits to the events that the piece brought."""
         self._waiting += map(self._read, logprobs)
         for event in events:
             if isinstance(event, (ReasoningDelta, ContentDelta)) and event.text:
-                self._given[id(event)] = [_logprob_json(token) for token in self._taken(event.text)]
+                self._logprobs_of[id(event)] = [
+                    _logprob_json(token) for token in self._taken(event.text)
+                ]
 
     def of(self, event: Event) -> list[dict[str, Any]] | None:
         """Those of an event, as Chat Completions writes them; None if it has none."""
-        return self._given.get(id(event)) or None
+        return self._logprobs_of.get(id(event)) or None
 
     def _read(self, entry: Logprob) -> _TokenLogprob:
         ids: Sequence[int | None] = entry.top_ids or [None] * len(entry.top)

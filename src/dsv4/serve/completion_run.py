@@ -417,7 +417,7 @@ def _sampled_turn(
     is_opened = prepared.call.request.tool_choice not in ("auto", "none")
     prompt, ids, *_ = prepared.encoded
     opening = prompt.ending.open if is_opened else ""
-    opening_ids = ids[-prepared.written :] if ids and prepared.written else []
+    opening_ids = ids[-prepared.opening_size :] if ids and prepared.opening_size else []
     has_ids = reader.has_ids and bool(opening_ids) == bool(opening)
     return SampledTurn(
         id=turn_id,

@@ -34,7 +34,7 @@ from dsv4._playground.page_request import PlaygroundContext
 from dsv4._view.html_page import STYLE
 from dsv4._view.session_view import session_facts
 from dsv4.api import ApiError
-from dsv4.errors import EncodeError, short_repr
+from dsv4.errors import EncodeError, mismatch
 from dsv4.profiles import Profile, load
 from dsv4.serve import asgi
 from dsv4.serve.access.site_guard import SiteGuard
@@ -263,5 +263,5 @@ def _check_type(scope: asgi.Scope) -> None:
 def _integer_field(body: Mapping[str, Any], name: str, default: int | None = None) -> int:
     value = body.get(name, default)
     if not isinstance(value, int) or isinstance(value, bool):
-        raise ApiError(f"found {short_repr(value)}, expected a whole number", path=name)
+        raise ApiError(mismatch(value, "a whole number"), path=name)
     return value

@@ -34,9 +34,9 @@ class ReceivedRequest:
         """The fields that were not read, for a header and the log. Clients make up names: in ASCII,
         and not too long."""
         names = self.unread[:_MOST_NAMES]
-        listed = [quote(name, errors="replace")[:_LONGEST_NAME] for name in names]
-        more = len(self.unread) - len(listed)
-        return ", ".join([*listed, f"+{more}"] if more else listed)
+        labels = [quote(name, errors="replace")[:_LONGEST_NAME] for name in names]
+        more = len(self.unread) - len(labels)
+        return ", ".join([*labels, f"+{more}"] if more else labels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +77,9 @@ class PreparedRequest:
     """A request with its prompt and the options for the backend.
 
     `shared` is how many tokens of the prompt an earlier one of the same client had; `recalled` is
-    how many of its turns stand as they were sampled; `written` is how many of its last tokens open
-    the call that the model must write; `images` is what became of its images; `adapted` are the ids
-    of what was changed for a chat server.
+    how many of its turns stand as they were sampled; `opening_size` is how many of its last tokens
+    open the call that the model must write; `images` is what became of its images; `adapted` are
+    the ids of what was changed for a chat server.
     """
 
     received: ReceivedRequest
@@ -89,7 +89,7 @@ class PreparedRequest:
     turn_ids: tuple[str, ...]
     shared: int | None
     recalled: int = 0
-    written: int = 0
+    opening_size: int = 0
     images: ImageFacts = NO_IMAGES
     adapted: tuple[str, ...] = ()
 

@@ -117,7 +117,7 @@ class PromptRoute(CompletionRoute[PromptedRequest]):
             encoded=encoded,
             options=options,
             turn_ids=session.call_ids if session else new_turn_ids(call.n),
-            written=written_ids(call, prompt, ids, server.tokenizer),
+            opening_size=written_ids(call, prompt, ids, server.tokenizer),
             shared=server.shared_tokens(key.name, encoded),
             images=ImageFacts(call.images, call.replaced_images, tokens if is_exact else None),
             recalled=recalled,

@@ -21,7 +21,7 @@ from typing import Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 from urllib.parse import urlsplit
 
 from dsv4._inputs.input_files import os_error_reason
-from dsv4.errors import Error, short_repr
+from dsv4.errors import Error, mismatch, short_repr
 
 BackendName: TypeAlias = Literal["demo", "vllm", "sglang", "llamacpp", "completions", "chat"]
 SystemPlace: TypeAlias = Literal["reminder", "in_place", "in_front"]
@@ -46,7 +46,7 @@ class SettingError(Error):
 
 
 def _wrong(name: str, value: object, expected: str) -> SettingError:
-    return SettingError(name, f"found {short_repr(value)}, expected {expected}")
+    return SettingError(name, mismatch(value, expected))
 
 
 # What each setting is for, in the groups that a command's help has.

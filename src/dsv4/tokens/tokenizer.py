@@ -143,9 +143,9 @@ def fit(count_of: Callable[[Prompt], int], request: Request, limit: int) -> Fitt
     low, high, best = 0, len(groups), smallest
     while high - low > 1:
         middle = (low + high) // 2
-        tried = without(middle)
-        if tried.tokens <= limit:
-            high, best = middle, tried
+        shorter = without(middle)
+        if shorter.tokens <= limit:
+            high, best = middle, shorter
         else:
             low = middle
     return best

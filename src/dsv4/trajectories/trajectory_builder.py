@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from dsv4.errors import OptionError, short_repr
+from dsv4.errors import OptionError, mismatch
 from dsv4.tokens.coder import common_prefix_length
 from dsv4.trajectories.recorded_calls import (
     FIRST_PICTURE,
@@ -167,11 +167,11 @@ def build(
     calls. Raises an `OptionError` for an option that is wrong.
     """
     if shared not in ("once", "all"):
-        raise OptionError("shared", f"found {short_repr(shared)}, expected once or all")
+        raise OptionError("shared", mismatch(shared, "once or all"))
     for name in include:
         if name not in _EXCLUDED:
             expected = ", ".join(_EXCLUDED)
-            raise OptionError("include", f"found {short_repr(name)}, expected {expected}")
+            raise OptionError("include", mismatch(name, expected))
     return _Builder(frozenset(include), explain).built(calls, shared)
 
 

@@ -20,7 +20,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
-from dsv4.errors import Error, OptionError, short_repr
+from dsv4.errors import Error, OptionError, mismatch
 from dsv4.trajectories.recorded_calls import RecordedCall
 from dsv4.trajectories.session_file import SAID_OF_SESSION, SessionFile, SessionRecord
 from dsv4.trajectories.trainer_client import Client
@@ -174,7 +174,7 @@ def export(
     """
     if format not in ROW_FORMATS:
         expected = ", ".join(ROW_FORMATS)
-        raise OptionError("format", f"found {short_repr(format)}, expected {expected}")
+        raise OptionError("format", mismatch(format, expected))
     path = Path(output)
     if path.suffix not in (".jsonl", ".parquet"):
         raise OptionError("output", f"found {path.name!r}, expected a name with .jsonl or .parquet")

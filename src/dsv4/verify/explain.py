@@ -195,7 +195,7 @@ class _Search:
         ]
         # What few faults have to do with tells most.
         specific = sorted(self._observations, key=lambda o: sum(o.probe in t for _, t in faults))
-        tried: set[frozenset[FaultVariant]] = set()
+        attempts: set[frozenset[FaultVariant]] = set()
 
         def search(chosen: frozenset[FaultVariant]) -> Iterator[Hypothesis]:
             hypothesis = server.having(*chosen)
@@ -210,11 +210,11 @@ class _Search:
                 more = chosen | {fault}
                 if (
                     failing.probe in touched
-                    and more not in tried
+                    and more not in attempts
                     and len({each.id for each in more}) == len(more)
                     and self._fits.fits(server.having(*more), failing)
                 ):
-                    tried.add(more)
+                    attempts.add(more)
                     yield from search(more)
 
         yield from search(frozenset())

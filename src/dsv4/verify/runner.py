@@ -267,7 +267,7 @@ class ServerRun:
         observations = self._compared
         verdict = why(observations)
         if self._mode == "quick":
-            verdict = _in_doubt(verdict, lost=self._is_lost)
+            verdict = _in_doubt(verdict, is_lost=self._is_lost)
         if not self._shown_prompts:
             return verdict
         if verdict.outcome == "void":
@@ -427,13 +427,13 @@ class ServerRun:
                 yield finding
 
 
-def _in_doubt(verdict: ServerVerdict, *, lost: bool) -> ServerVerdict:
+def _in_doubt(verdict: ServerVerdict, *, is_lost: bool) -> ServerVerdict:
     """What few requests say: two faults that make up for each other explain most of those, so that
-    several at once are possible and not certain. So is any, where the search was `lost`, which
+    several at once are possible and not certain. So is any, where the search is lost, which
     looks for each of them."""
     best = verdict.best
     ours = {id for id in (best.faults if best else ()) if FAULTS[id].changes_prompts}
-    if verdict.outcome != "explained" or len(ours) < (1 if lost else 2):
+    if verdict.outcome != "explained" or len(ours) < (1 if is_lost else 2):
         return verdict
     doubtful = {*ours, "counts-offset", "counts-include-completion"} & {*verdict.faults, *ours}
     certain = tuple(id for id in verdict.faults if id not in doubtful)

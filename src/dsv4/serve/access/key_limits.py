@@ -10,7 +10,7 @@ from datetime import date, datetime, timezone
 from typing import Any
 
 from dsv4.api import ApiError
-from dsv4.errors import short_repr
+from dsv4.errors import mismatch, short_repr
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def read_limits(words: list[str]) -> KeyLimits:
         name, equals, value = word.partition("=")
         if name not in _READERS or not equals:
             names = ", ".join(f"{each}=" for each in _READERS)
-            raise ValueError(f"found {short_repr(word)}, expected one of {names}")
+            raise ValueError(mismatch(word, f"one of {names}"))
         if name in limits:
             raise ValueError(f"found {name} twice")
         limits[name] = _READERS[name](value)
@@ -61,7 +61,7 @@ def read_limits(words: list[str]) -> KeyLimits:
 
 def _count(value: str) -> int:
     if not value.isdecimal() or int(value) < 1:
-        raise ValueError(f"found {short_repr(value)}, expected a number of 1 or more")
+        raise ValueError(mismatch(value, "a number of 1 or more"))
     return int(value)
 
 
@@ -81,7 +81,7 @@ def _moment(value: str) -> datetime:
         moment = datetime.fromisoformat(value.replace("Z", "+00:00"))
     except ValueError:
         example = "2027-01-31 or 2027-01-31T12:00:00Z"
-        raise ValueError(f"found {short_repr(value)}, expected a date: {example}") from None
+        raise ValueError(mismatch(value, f"a date: {example}")) from None
     return moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
 
 

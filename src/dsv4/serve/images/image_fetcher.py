@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from urllib.parse import quote, urljoin, urlsplit
 
-from dsv4.errors import ImageError, short_repr
+from dsv4.errors import ImageError, mismatch, short_repr
 from dsv4.serve.images.public_addresses import NameResolver, is_public
 from dsv4.serve.upstreams.http_client import HttpConnection, HttpError, body_of
 
@@ -51,7 +51,7 @@ class PictureUrl:
             if scheme not in _PORTS or not port or "@" in parts.netloc or not _HOST.fullmatch(host):
                 raise ValueError
         except ValueError:  # its port is no number, its host no name
-            problem = f"found {short_repr(address)}, expected http://… or https://…"
+            problem = mismatch(address, "http://… or https://…")
             raise ImageError(problem) from None
         query = f"?{parts.query}" if parts.query else ""
         return cls(scheme, host, port, quote((parts.path or "/") + query, _SAFE))

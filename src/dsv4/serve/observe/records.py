@@ -21,7 +21,7 @@ from dsv4._format.dialects import dialect_named
 from dsv4.api import ApiRequest
 from dsv4.api.api_request import ApiSettings
 from dsv4.api.protocols import PROTOCOLS, ApiProtocol
-from dsv4.errors import short_repr
+from dsv4.errors import mismatch, short_repr
 from dsv4.serve.backend import BackendError, Chunk
 from dsv4.serve.choice_reader import ChoiceReader, CompletionReader
 from dsv4.serve.heal.healing_reader import HealingReader
@@ -86,7 +86,7 @@ _FORMS: dict[str, tuple[tuple[Any, str], tuple[Any, str] | None]] = {
 def read_exchange(value: object) -> Exchange:
     """An exchange from its line's JSON. Raises a `ValueError` that says what is wrong."""
     if not isinstance(value, dict):
-        raise ValueError(f"found {short_repr(value)}, expected an exchange: an object")
+        raise ValueError(mismatch(value, "an exchange: an object"))
     if isinstance(version := value.get("version"), int) and version > VERSION:
         raise ValueError(f"version: found {version}, expected {VERSION}: a newer dsv4 wrote this")
     values = {}

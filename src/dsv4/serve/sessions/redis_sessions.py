@@ -111,23 +111,23 @@ class RedisSessionStore:
 
     async def _finish(self, id: str, call: RecordedCall) -> None:
         ends: list[CallEnd] = []
-        stored, new = _after_one_of(ends, call)
+        entry, new = _after_one_of(ends, call)
         # The longest ends that fit, a page at a time, until one is what the prompt begins with.
-        while stored.base is None:
+        while entry.base is None:
             key, longest = self._key("ends", id), len(call.prompt)
             find = partial(self._client.zrevrangebyscore, start=len(ends), num=ENDS_AT_ONCE)
             page = await self._asked(find(key, longest, 0))
             if not page:
                 break
             ends += [CallEnd(int(n), *rest) for n, *rest in (p.decode().split() for p in page)]
-            stored, new = _after_one_of(ends, call)
+            entry, new = _after_one_of(ends, call)
         members = [part for end in new for part in (end.length, " ".join(map(str, end)))]
         keys = self._keys(id, "session", "calls", "ends", "facts", "index:touched")
-        value = _joined(pack_call(stored))
+        value = _joined(pack_call(entry))
         facts = (call.id, value, call.sampled, time.time())
         if not await self._run("finish", keys, *facts, *members):
             raise SessionRefused("unknown")
-        for name, *_, data in stored.pictures:
+        for name, *_, data in entry.pictures:
             if data is not None:
                 await self._keep_picture(id, name, data)
 

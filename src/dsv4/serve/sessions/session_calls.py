@@ -369,8 +369,8 @@ def recorded_ids(
         some = f"{len(logprobs)} log-probabilities for {len(sampled)} tokens"
         problem = f"the backend gave {some}" if logprobs else NO_LOGPROBS
     values = None if problem else logprobs
-    end, prompt = len(ids) - prepared.written, array("I", ids)
-    runs = (TokenRun(prompt[end:], False),) if prepared.written else ()
+    end, prompt = len(ids) - prepared.opening_size, array("I", ids)
+    runs = (TokenRun(prompt[end:], False),) if prepared.opening_size else ()
     return prompt[:end], (*runs, TokenRun(sampled, True, values)), problem
 
 

@@ -26,7 +26,7 @@ from starlette.routing import BaseRoute
 from dsv4.api import ApiError, request_fields
 from dsv4.api.errors import wrong
 from dsv4.api.request_fields import JsonObject, is_number
-from dsv4.errors import short_repr
+from dsv4.errors import mismatch
 from dsv4.serve.access.api_keys import ANONYMOUS, Key
 from dsv4.serve.asgi import Scope, headers_of, query_of
 from dsv4.serve.body_limits import read_json
@@ -113,12 +113,12 @@ class SessionRoutes:
 
     async def list(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
         query = query_of(scope)
-        closed = {None: None, "1": True, "true": True, "0": False, "false": False}
-        if query.get("closed") not in closed:
+        states = {None: None, "1": True, "true": True, "0": False, "false": False}
+        if query.get("closed") not in states:
             raise wrong(query["closed"], "1 or 0", "closed")
         limit = _whole(query.get("limit", str(PAGE)), "limit", MOST_PER_PAGE)
         after = _whole(query.get("after", "0"), "after", 2**62)
-        group, is_closed = query.get("group"), closed[query.get("closed")]
+        group, is_closed = query.get("group"), states[query.get("closed")]
         records = await self._store.sessions(
             group=group, closed=is_closed, after=after, limit=limit
         )
@@ -169,7 +169,7 @@ class SessionRoutes:
         name = scope["path_params"]["name"]
         picture = await self._store.picture((await self._known(scope)).id, name)
         if picture is None:
-            problem = f"found {short_repr(name)}, expected the name of a picture in this session"
+            problem = mismatch(name, "the name of a picture in this session")
             raise ApiError(f"{problem} whose bytes were sent", path="name", status=404)
         return {"name": name, "data": base64.b64encode(picture).decode()}
 

@@ -28,18 +28,18 @@ class _Job(Generic[T]):
     """Something to be done with the file, and who waits for it."""
 
     work: Callable[[SessionFile], T]
-    done: asyncio.Future[T]
+    future: asyncio.Future[T]
     to_disk: bool
     result: T | None = None
     failure: Exception | None = None
 
     def tell(self) -> None:
-        if self.done.cancelled():
+        if self.future.cancelled():
             return
         if self.failure is not None:
-            self.done.set_exception(self.failure)
+            self.future.set_exception(self.failure)
         else:
-            self.done.set_result(self.result)  # type: ignore[arg-type]
+            self.future.set_result(self.result)  # type: ignore[arg-type]
 
 
 def _in_file(
@@ -76,13 +76,13 @@ class SqliteSessionStore:
     # In the loop.
 
     def _do(self, work: Callable[[SessionFile], T], to_disk: bool = False) -> asyncio.Future[T]:
-        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         with self._lock:
-            self._waiting.append(_Job(work, done, to_disk))
+            self._waiting.append(_Job(work, future, to_disk))
             begins, self._is_busy = not self._is_busy, True
         if begins:
             self._thread.submit(self._work, asyncio.get_running_loop())
-        return done
+        return future
 
     # In the thread.
 

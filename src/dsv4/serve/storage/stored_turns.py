@@ -324,8 +324,10 @@ class SampledTurn:
     @classmethod
     def from_bytes(cls, data: bytes | None) -> SampledTurn | None:
         """A turn that was kept. None if it is none: kept by another version, or damaged."""
+        if not data:
+            return None
         try:
-            fields = json.loads((data or b"").decode("utf-8", "surrogatepass"))
+            fields = json.loads(data.decode("utf-8", "surrogatepass"))
             calls = tuple(SampledCall(**call) for call in fields.pop("calls"))
             ids = fields.pop("ids")
             return cls(**fields, ids=None if ids is None else tuple(ids), calls=calls)
@@ -517,7 +519,10 @@ class SampledTurns:
             return None
 
         places = [n for n, message in enumerate(messages) if message.get("role") == "assistant"]
-        turns = await asyncio.gather(*map(turn_of, places))
+        if isinstance(self.store, MemoryTurnStore):  # which nobody waits for
+            turns = [await turn_of(n) for n in places]
+        else:
+            turns = await asyncio.gather(*map(turn_of, places))
         return {n: turn for n, turn in zip(places, turns, strict=True) if turn is not None}
 
     def _sealed_in(self, owner: str, mark: str) -> SampledTurn | None:
