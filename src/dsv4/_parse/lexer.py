@@ -1,9 +1,10 @@
 """One tag at a time: a lexer that knows no context (recovery.md, rules 1, 13 and 18).
 
-A reading is a generator. It looks at the text from a bracket on, asks for more by yielding what
-it has so far (a `PartialTag`), and returns a tag, or None for text. What it returns holds however
-the text goes on. It never looks twice at what it has read, so that a tag that comes one character
-at a time costs what any text costs; only the head, of a few dozen characters, is matched again.
+While the head of a tag has not all come, `read_tag` says so (`PartialTag`), and is asked once more
+when there is more text: a head has a few dozen characters at most. From its name on a tag is read
+by a generator, which asks for more by yielding what it has so far. That never looks twice at what
+it has read, so that a tag that comes one character at a time costs what any text costs. What is
+returned in the end, a tag, or None for text, holds however the text goes on.
 """
 
 from __future__ import annotations
@@ -77,8 +78,6 @@ PLAIN_LABEL = pattern(rf"{_PLAIN_HEAD}({_IN_LABEL}*)")
 _PLAIN_WORD = rf"(?!(?i:{WORD}|{tokens.THINK_START[1:-1]}))[A-Za-z]{_IN_LABEL}{{0,63}}"
 # All of the name of such a tag.
 PLAIN_NAME = rf"{_OPEN}/?[ \t]{{0,4}}({_PLAIN_WORD})(?!{_IN_LABEL}|\Z)"
-# A part of it, where no token can begin.
-_PART_OF_NAME = pattern(rf"{_OPEN}/?(?![{_FIRST}])[A-Za-z]{_IN_LABEL}{{0,63}}\Z")
 _KEY = pattern(r"[A-Za-z_]")
 _KEY_REST = pattern(r"[\w.:-]+")
 _SPACE = pattern(r"\s+")
@@ -100,11 +99,11 @@ _IN_JSON = pattern(rf'["{{}}\[\]\\{OPENING_BRACKETS}{BAR}\n]')
 _IN_JSON_STRING = pattern(rf'["\\{OPENING_BRACKETS}{BAR}\n]')
 
 # All of a tag as releases spell it, or of one with a plain name and nothing else, where nothing in
-# it can be read in two ways.
+# it can be read in two ways; or a part of such a name.
 _SIMPLE = pattern(
     rf"<(/?){_DSML}( ?)(tool_calls|calls|function_calls|invoke|parameter)"
     r'(?: name="([\w.:/ -]{0,512})"(?: string="(true|false)")?)?>'
-    rf"|{_OPEN}(/?)({_PLAIN_WORD})(?:[{CLOSING_BRACKETS}]|(?=[{OPENING_BRACKETS}]))"
+    rf"|{_OPEN}(/?)({_PLAIN_WORD})(?:[{CLOSING_BRACKETS}]|(?=[{OPENING_BRACKETS}])|(\Z))"
 )
 # How the strict grammar writes tags, up to the name.
 _STRICT_HEAD = pattern(rf'<{_DSML} ?(invoke|parameter) name="')
@@ -131,7 +130,10 @@ def read_tag(source: TextBuffer, start: int) -> TagInText:
     if not (second.isalpha() or second in _SECOND):
         return None
     simple = source.match(_SIMPLE, start)
-    if simple is not None and (simple[7] or not source.is_inert(start + 1, start + 2 + len(_DSML))):
+    if simple is not None and simple[8] is not None:
+        if not source.final and simple[7][0] not in _FIRST:
+            return TAG_NAME
+    elif simple and (simple[7] or not source.is_inert(start + 1, start + 2 + len(_DSML))):
         return _simple_tag(simple, start)
     if second.isalpha() and second not in _FIRST_LETTERS:  # as in most tags
         return _read_plain(source, start)
@@ -139,7 +141,7 @@ def read_tag(source: TextBuffer, start: int) -> TagInText:
 
 
 def _simple_tag(match: re.Match[str], start: int) -> Tag:
-    slash, space, released, name, string, plain_slash, plain = match.groups()
+    slash, space, released, name, string, plain_slash, plain, _ = match.groups()
     label, closing = plain or released, bool(slash or plain_slash)
     attributes = {} if name is None else {"name": name}
     if string is not None:
@@ -179,8 +181,6 @@ def _read_head(source: TextBuffer, start: int) -> TagInText:
 
 
 def _read_plain(source: TextBuffer, start: int) -> TagInText:
-    if not source.final and source.match(_PART_OF_NAME, start):
-        return TAG_NAME
     head = source.match(_PLAIN, start)
     if head is None:
         return None
