@@ -7,7 +7,6 @@ it: its prompt begins with an earlier call's ids, which a digest proves.
 from __future__ import annotations
 
 import json
-import math
 import os
 import secrets
 import sqlite3
@@ -259,9 +258,14 @@ class SessionFile:
         now = time.time()
         if session.is_closed or now - session.touched > keep.idle:
             raise SessionRefused("closed")
-        if self._size() > keep.size and not self._make_room(keep.size):
+        # In one statement: between two, the thread may have to wait for all others.
+        size, version = self._db.execute(
+            "SELECT value, (SELECT version FROM weights ORDER BY number DESC LIMIT 1)"
+            " FROM facts WHERE name = 'size'"
+        ).fetchone()
+        if int(size) > keep.size and not self._make_room(keep.size):
             raise SessionRefused("full")
-        weights = self.weights()
+        weights: WeightsVersion = None if version is None else json.loads(version)
         self._db.executemany(
             "INSERT INTO calls (session, id, head, ids, logprobs) VALUES (?, ?, ?, ?, ?)",
             [
@@ -396,17 +400,10 @@ class SessionFile:
 
     # All sessions together.
 
-    def weights(self) -> WeightsVersion:
-        """The version of the weights that a trainer named last."""
-        changes = self._changes_since(-math.inf, limit=1)
-        return changes[0].version if changes else None
-
-    def _changes_since(self, began: float, limit: int = -1) -> list[WeightsChange]:
-        """The changes of the weights after a moment, of these the last `limit`. Those before it are
-        not looked at: there may be many."""
-        rows = self._db.execute(
-            "SELECT changed, version FROM weights ORDER BY number DESC LIMIT ?", (limit,)
-        )
+    def _changes_since(self, began: float) -> list[WeightsChange]:
+        """The changes of the weights after a moment. Those before it are not looked at: there may
+        be many."""
+        rows = self._db.execute("SELECT changed, version FROM weights ORDER BY number DESC")
         recent = takewhile(lambda row: row[0] > began, rows)
         return [WeightsChange(at, json.loads(version)) for at, version in recent][::-1]
 
