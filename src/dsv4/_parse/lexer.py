@@ -159,8 +159,8 @@ def _read_head(source: TextBuffer, start: int) -> TagInText:
     if rest in _FIXED_STARTS:
         return MAYBE_TAG
     if (token := _TOKEN.match(rest)) is not None:
-        spelled = source.is_inert(start, start + token.end())  # by ordinary text
-        if not spelled or token[0] not in spellings.VOCABULARY_TOKENS:  # misspelled, without an id
+        is_text = source.is_inert(start, start + token.end())
+        if not is_text or token[0] not in spellings.VOCABULARY_TOKENS:  # which have ids
             kind, closing = _FIXED_KINDS.get(token[0], ("think", True))
             return Tag(kind, start, token[0], closing)
     head = _HEAD.match(rest)

@@ -62,7 +62,7 @@ _LONGEST_UNREAD = 4096
 _MOST_OPEN = 64
 
 
-def _decided(text: str) -> int:
+def _certain_to(text: str) -> int:
     """Up to where nothing in `text` may mean something else with more behind it."""
     start = max(len(text) - LONGEST_TAG - 1, 0)
     rest = _UNDECIDED.search(text, start)
@@ -141,9 +141,9 @@ class Quoting:
             return
         text = "".join(self._unread)
         self._unread.clear()
-        if following is None and (decided := _decided(text)) < len(text):
-            self._unread.append(text[decided:])
-            text = text[:decided]
+        if following is None and (end := _certain_to(text)) < len(text):
+            self._unread.append(text[end:])
+            text = text[:end]
         if not text:
             return
         following = "".join(self._unread)[:1] or following or ""
