@@ -134,3 +134,21 @@ def test_which_one_came_is_said_at_once(text: str) -> None:
 def test_calls_before_it_are_calls() -> None:
     message = read(f"a{block(calling('ping'))} b STOP c", "STOP")
     assert (calls_of(message), message.finish) == ([("ping", {})], "tool_calls")
+
+
+@pytest.mark.parametrize(
+    ("text", "stop", "names"),
+    [
+        # The quotation is closed before it, might have been closed behind it, or is over.
+        ("<pre>{}</pre> foo", "foo", []),
+        ("<pre>{}</pre>", "/", []),
+        ("<pre>{} and foo", "foo", []),
+        ("“{}”, foo", "foo", []),
+        ("“{}, foo”", "foo", []),
+        ("It’s “{}\n\nfoo", "foo", ["ping"]),
+        ("“One” {} foo ”", "foo", ["ping"]),
+    ],
+)
+def test_calls_that_may_be_quoted_before_it(text: str, stop: str, names: list[str]) -> None:
+    message = read(text.format(block(calling("ping")).strip()), stop)
+    assert [call.name for call in message.tool_calls] == names

@@ -22,6 +22,7 @@ from dsv4._parse.lexer import PLAIN_LABEL, PLAIN_NAME
 from dsv4._parse.odd_calls import OddCalls, find_native_calls, find_plain_calls
 from dsv4._parse.quoting import PAIRS, QUOTES, Quoting
 from dsv4._parse.reading import PROSE, ParserState, Quotation, Reading
+from dsv4._parse.stop_strings import StopStrings
 from dsv4._parse.strict_alongside import is_last
 from dsv4._parse.tag import CLOSES, ENDS, MAYBE_TAG, SECTION_ENDS, TAG_NAME, TOKENS, PartialTag, Tag
 from dsv4._parse.tag_rules import is_plain_label, is_plain_wrapper
@@ -73,7 +74,7 @@ class ProseReader:
                 if at < buffer.end and (tag is None or self._is_idle(tag, at)):
                     at += 1  # what stands in it may act, as if it had not been read as a tag
                     continue
-                self._look(at)
+                self._look_before(at)
                 self._show_up_to(at)
                 if isinstance(tag, Tag):
                     steps = self._reader_of(tag)(tag)
@@ -133,16 +134,21 @@ class ProseReader:
             return False
         elif tag.closing or not is_plain_label(tag.label):
             return True
-        self._look(at)
+        self._look_before(at)
         return self._is_example
+
+    def _look_before(self, mark: int) -> None:
+        """Looks at the text before a mark. What stands behind a stop string quotes nothing."""
+        pos, stops = self._reading.pos, self._stops if self._reading.quotations else None
+        stop = stops and stops.find(self._buffer.slice(pos, mark))
+        self._look(mark if not stop else pos + stop[0] + len(stop[1]))
 
     def _look(self, to: int) -> None:
         """Looks at the text up to `to`."""
         prose = self._prose
         if to > prose.at:
             text = self._buffer.slice(prose.at, to)
-            if prose.names_think_tag and "\n" in text:
-                prose.names_think_tag = False
+            prose.names_think_tag = prose.names_think_tag and "\n" not in text
             prose.quoting.follow(text, prose.at)
             prose.at = to
             if prose.quoting.is_due:
@@ -226,18 +232,23 @@ class ProseReader:
 
     # Showing text.
 
+    @property
+    def _stops(self) -> StopStrings | None:
+        """The stop strings that act here."""
+        settings = self._reading.settings
+        return settings.stops if settings.stop_everywhere or not self._prose.reasoning else None
+
     def _show_up_to(self, to: int, complete: bool = False) -> None:
         """Shows the prose up to `to`, but for what may belong to a block or to a stop string.
 
         With `complete` something else follows, and all of it is shown.
         """
-        reading, settings = self._reading, self._reading.settings
+        reading, stops = self._reading, self._stops
         if to <= reading.pos:
             return
         text = self._buffer.slice(reading.pos, to)
         tail = 0 if complete else len(text) - len(text.removesuffix("\n").removesuffix("\n"))
-        stops = settings.stops
-        if stops is not None and (settings.stop_everywhere or not self._prose.reasoning):
+        if stops is not None:
             certain = text[: len(text) - tail]
             if (stop := stops.find(certain)) is not None:
                 hit, string = stop
@@ -254,8 +265,7 @@ class ProseReader:
     def _show(self, text: str) -> None:
         """Shows the text that stands where reading is; not what the prompt has shown already."""
         reading, prose = self._reading, self._prose
-        if reading.pos < 0:
-            text = text[-reading.pos :]
+        text = text[max(-reading.pos, 0) :]
         if not text:
             return
         if reading.doubt is not None or reading.refuses:

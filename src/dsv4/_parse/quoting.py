@@ -137,8 +137,6 @@ class Quoting:
 
     def settle(self, following: str | None = None) -> None:
         """Reads what has come, before the character `following`, if it is known."""
-        if not self._unread:
-            return
         text = "".join(self._unread)
         self._unread.clear()
         if following is None and (end := _certain_to(text)) < len(text):
@@ -181,8 +179,7 @@ class Quoting:
             elif kind == "code":
                 self._read_run("inline code", part, start + index, start + end)
             elif kind == "triple":  # of a program, but for `y'''`
-                closes = before.isalnum()
-                self._read_run("triple quotes", part, start + index, start + end, closes)
+                self._read_run("triple quotes", part, start + index, start + end, before.isalnum())
             elif kind == "blank":
                 self._end_paragraph()
             elif kind == "comment":

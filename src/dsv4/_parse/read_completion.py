@@ -28,7 +28,8 @@ def read_completion(reading: Reading) -> Steps[None]:
             yield from buffer.more()
         else:
             yield from ProseReader(reading).read()
-    end_quotations(reading, is_cut=buffer.ended not in (None, Ended.END))
+    is_cut = reading.state is ParserState.HALTED or buffer.ended not in (None, Ended.END)
+    end_quotations(reading, is_cut)
     reading.settle()
 
 

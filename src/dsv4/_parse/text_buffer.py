@@ -172,9 +172,8 @@ class TextBuffer:
         try:
             return next(reading)
         except StopIteration as done:
-            tag: Tag | None = done.value
-            self._readings[at] = tag
-            return tag
+            self._readings[at] = done.value
+            return self.tag_at(at)
 
     # Waiting.
 

@@ -98,11 +98,6 @@ class Value:
         """Takes the text up to `to` into the value."""
         self.end = to
 
-    def done(self, to: int) -> None:
-        """Its text, and what follows up to `to`, is done with."""
-        if to > self.reading.pos:
-            self.reading.advance(to)
-
     # Reading.
 
     def read(self, as_json: bool) -> Steps[None]:
@@ -242,7 +237,7 @@ class Value:
         elif tag.kind != "eos" or not self.is_cut:
             self.close(tag.start)
         else:
-            self.done(tag.start)
+            self.reading.advance(max(tag.start, self.reading.pos))
             self.give_up()
         return True
 

@@ -159,7 +159,7 @@ class ParameterValue(QuotingValue):
         self._leave(to, tag)
 
     def _leave(self, to: int, tag: Tag | None) -> None:
-        self.done(to)
+        self.reading.advance(max(to, self.reading.pos))
         if tag is not None:
             self.reading.check_spelling(tag)
             return
@@ -193,7 +193,7 @@ class ParameterValue(QuotingValue):
 
     def cut(self) -> None:
         if not self.streams:
-            self.done(self.end)
+            self.reading.advance(max(self.end, self.reading.pos))
         self.call.cut(rest="" if self.streams else self.as_member)
 
     @property
@@ -241,7 +241,7 @@ class JsonBody(CallValue):
         return (yield from rules.is_certain(tag, self.reading.block is not None))
 
     def close(self, to: int, tag: Tag | None = None) -> None:
-        self.done(to)
+        self.reading.advance(max(to, self.reading.pos))
         reading = _read_and_report(self)
         text = object_text({RAW_PARAMETER: json_string(self.raw.rstrip())})
         arguments = text if reading is None else self._unwrapped(reading)
@@ -270,7 +270,7 @@ class JsonBody(CallValue):
         return read_json(self.raw) is None
 
     def cut(self) -> None:
-        self.done(self.end)
+        self.reading.advance(max(self.end, self.reading.pos))
         if not self.call.may_have_body:  # it stands behind parameters
             self.call.remark(self.start, self.raw)
             self.call.cut()
@@ -292,7 +292,7 @@ class JsonCallList(Value):
 
     def close(self, to: int, tag: Tag | None = None) -> None:
         # An object in a wrapper is meant as a call, a list of anything else is not.
-        self.done(to)
+        self.reading.advance(max(to, self.reading.pos))
         self._make("dropped_call" if "{" in self.raw else "unexpected_text")
 
     def _make(self, otherwise: DiagnosticKind) -> None:
@@ -314,5 +314,5 @@ class JsonCallList(Value):
 
     def cut(self) -> None:
         """Calls that are complete before the cut stay calls (rule 16)."""
-        self.done(self.end)
+        self.reading.advance(max(self.end, self.reading.pos))
         self._make("cut_short")
