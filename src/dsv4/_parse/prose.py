@@ -33,13 +33,8 @@ _MOST_TRIED = 3  # quotations in quotations
 _MOST_NAMED = 128  # characters of tokens in a row
 # What ends a prompt that is shown in a line.
 _ENDS_INLINE = {quote: pattern(f"[{quote}\n]") for quote in '`"'}
-# The name of a tag without the token; the token alone on its line; a bracket before a tag that has
-# it, or may get it.
-_MAYBE_TOKEN = "|".join(tokens.DSML[:size] for size in range(len(tokens.DSML)))
-_HEAD = pattern(
-    rf"{PLAIN_NAME}|(<?{tokens.DSML}>?)[ \t\r]{{0,8}}(\n|\Z)"
-    rf"|<<(?:({tokens.DSML})|(?:{_MAYBE_TOKEN})\Z)"
-)
+# The name of a tag without the token; the token alone on its line; a bracket too many before it.
+_HEAD = pattern(rf"{PLAIN_NAME}|(<?{tokens.DSML}>?)[ \t\r]{{0,8}}(\n|\Z)|(<<)(?:{MARKS[-1]}|\Z)")
 # The name in the head of a tag.
 _NAME_IN_HEAD = pattern(rf"(?i){WORD}[{BARS}{ZERO_WIDTH}\s]*([^\s>]*)(.*)", re.DOTALL)
 _ATTRIBUTE = pattern(r"=\s*([\"']).*?(?:\1|\Z)", re.DOTALL)
@@ -107,7 +102,7 @@ class ProseReader:
             return buffer.tag_at(at) if is_plain_label(name) else None
         if doubled:
             return self._rules.doubled(at)
-        if token and (tag := buffer.tag_at(at)) is not None:
+        if (tag := buffer.tag_at(at)) is not None:
             return tag
         if line_end:
             return Tag("invoke", at, token, marked=True)

@@ -42,10 +42,11 @@ _FIRST_WIDE = "\u2e80"  # letters from here on have no spaces between words
 # Elements that quote what they hold: those of HTML, and any whose name has one of two words.
 _ELEMENTS = "pre|code|samp|kbd|xmp|tt|q|blockquote|listing|plaintext"
 QUOTES_CONTENT = pattern(rf"(?i).*(?:example|sample).*|{_ELEMENTS}")
-# Quotes in the tag of any element open and close nothing: `"use <a href="x">this</a>: CALL"`.
+# Quotes in the tag of any element open and close nothing: `"use <a href="x">this</a>: CALL"`. No
+# blank line stands in one.
 _TAG = (
     rf"(?P<slash>/?)(?P<name>[A-Za-z|{BAR}][^\s<>/]{{0,128}})"
-    r"(?P<rest>(?:\s[^<>]{0,512})?/?)(?<!--)>"
+    r"(?P<rest>(?:(?!\n\s*\n)\s(?:[^<>\n]|\n(?!\s*\n)){0,512})?/?)(?<!--)>"
 )
 _MARKS = "".join(sorted(QUOTES - {"`"}))
 # One set of characters comes first, because such a pattern finds its next place several times as
@@ -145,11 +146,8 @@ class Quoting:
         if not text:
             return
         following = "".join(self._unread)[:1] or following or ""
-        if self._lines.fence or self._lines.run or has_fence(text):
-            place = self._place
-            for line in text.splitlines(keepends=True):
-                self._read_line(line, place, following)
-                place += len(line)
+        if self._lines.fence or has_fence(self._lines.run + text):
+            self._read_around_fences(text, following)
         else:
             self._lines.follow(text)
             self._read(text, self._place, following)
@@ -158,14 +156,19 @@ class Quoting:
         self._place += len(text)
         self._last = text[-1]
 
-    def _read_line(self, line: str, place: int, following: str) -> None:
-        fence = self._lines.fence
-        self._lines.follow(line)
-        if not fence:  # what opens a fence at a line's end is prose before, however it was cut
-            self._read(line, place, following)
-        if self._lines.fence != fence or (line.endswith("\n") and self._lines.after_blank):
-            self._end_paragraph()
-        self._last = line[-1]
+    def _read_around_fences(self, text: str, following: str) -> None:
+        """What a fence holds opens and closes nothing, and where it begins a paragraph ends."""
+        place, outside = self._place, ""
+        for line in text.splitlines(keepends=True):
+            fence, place = self._lines.fence, place + len(line)
+            self._lines.follow(line)
+            if not fence:  # what opens a fence at a line's end is prose before, however it was cut
+                outside += line
+            if self._lines.fence != fence:
+                self._read(outside, place - len(outside), following)
+                self._end_paragraph()
+                outside, self._last = "", line[-1]
+        self._read(outside, place - len(outside), following)
 
     def _end_paragraph(self) -> None:
         self.open = [one for one in self.open if one.kind in _REACH_FAR]
@@ -191,11 +194,10 @@ class Quoting:
 
     def _read_element(self, tag: re.Match[str], start: int) -> None:
         name = tag["name"].lower()
-        if QUOTES_CONTENT.fullmatch(name) is None:
-            return
-        if tag["slash"]:
+        quotes = QUOTES_CONTENT.fullmatch(name) is not None
+        if quotes and tag["slash"]:
             self._close("element", name, start + tag.end())
-        elif not tag["rest"].rstrip().endswith("/"):
+        elif quotes and not tag["rest"].rstrip().endswith("/"):
             self._add("element", start + tag.start(), name)
 
     def _read_run(self, kind: str, run: str, place: int, end: int, closes: bool = False) -> None:
