@@ -52,6 +52,8 @@ QUOTED = {
         "<xmp>\nCALL\n</xmp>",
         "<listing>CALL</listing><plaintext>x",
         "<pre\n  class='x'>\nCALL\n</pre>",
+        "`a` <pre\n  class='x'>\nCALL\n</pre>",
+        "```\nx\n```\n<pre\n  class='x'>\nCALL\n</pre>",
         '<pre title="a > b">CALL</pre>',
         "示例：\n<example>\n用户：清理。\n\nCALL\n</example>\n以上。",
         "<example>\nCALL\n\nCALL\n</example>",
@@ -157,6 +159,8 @@ REAL = {
         "<example>\nNow:\n\nCALL",
         "A <code> and a </pre>: CALL </pre>",
         "<step>\nCALL\n</step>\nDone.",
+        "<pre\n\n  class='x'>\nCALL\n</pre>",
+        "`<in\n\nside a='x'> CALL` b",
     ],
     "comments": [
         "<!-- note -->\nCALL\n-->",
