@@ -16,6 +16,7 @@ from builders import EOS
 from completions import BASH, BLOCK, BLOCK_END, COMMAND, DSML, INVOKE_END, PARAMETER_END, TOOLS
 from completions import calls_of as made
 from completions import read_everywhere as read
+from parts import ALL
 from rows import each_row
 
 RM = [("bash", {"command": "rm"})]
@@ -212,6 +213,9 @@ REAL = {
 }  # fmt: skip
 
 
+SOME = 5 if ALL else 15
+
+
 def filled(table: dict[str, list[str]], forms: dict[str, str]) -> list[Any]:
     return [
         pytest.param(text, form, id=f"{kind} {n} {name}")
@@ -219,7 +223,7 @@ def filled(table: dict[str, list[str]], forms: dict[str, str]) -> list[Any]:
         for n, text in enumerate(texts)
         for m, (name, form) in enumerate(forms.items())
         # One form with all texts, and all forms with some of them. Lines are those of one form.
-        if m == 0 or (kind != "lines" and n % 5 == m % 5)
+        if m == 0 or (kind != "lines" and n % SOME == m % SOME)
     ]
 
 

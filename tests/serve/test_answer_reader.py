@@ -21,6 +21,7 @@ from gateway import Gateway, events_of, gateway, run
 from standins import DONE, EOS, THINK_END, event
 
 from dsv4.serve.heal.upstream_habits import UpstreamHabits
+from parts import part
 
 SERVING = Path(__file__).parents[2] / "docs/serving.md"
 
@@ -661,7 +662,7 @@ def test_every_form_is_read_for_what_it_is_and_everything_else_is_a_failure(rout
         (f"{name}, example {n}", form, sent)
         for name, form in FORMS.items()
         if form.route == route
-        for n, sent in enumerate(form.sent)
+        for n, sent in enumerate(part(form.sent, 3))
     ]
 
     async def scenario() -> None:
