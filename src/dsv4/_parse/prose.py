@@ -66,7 +66,8 @@ class ProseReader:
             while reading.state is PROSE:
                 at = buffer.next_mark(at if at > prose.at else prose.at)
                 tag = self._tag_at(at) if at < buffer.end else None
-                if at < buffer.end and (tag is None or self._is_idle(tag, at)):
+                is_here = at < buffer.end and tag is not MAYBE_TAG
+                if is_here and (tag is None or self._is_idle(tag, at)):
                     at += 1  # what stands in it may act, as if it had not been read as a tag
                     continue
                 self._look_before(at)
@@ -134,9 +135,10 @@ class ProseReader:
 
     def _look_before(self, mark: int) -> None:
         """Looks at the text before a mark. What stands behind a stop string quotes nothing."""
-        pos, stops = self._reading.pos, self._stops if self._reading.quotations else None
-        stop = stops and stops.find(self._buffer.slice(pos, mark))
-        self._look(mark if not stop else pos + stop[0] + len(stop[1]))
+        stops = self._reading.quotations and self._stops
+        if stops and (stop := stops.find(self._buffer.slice(self._reading.pos, mark))) is not None:
+            mark = self._reading.pos + stop[0] + len(stop[1])
+        self._look(mark)
 
     def _look(self, to: int) -> None:
         """Looks at the text up to `to`."""
@@ -238,7 +240,7 @@ class ProseReader:
 
         With `complete` something else follows, and all of it is shown.
         """
-        reading, stops = self._reading, self._stops
+        reading, stops = self._reading, self._reading.settings.stops and self._stops
         if to <= reading.pos:
             return
         text = self._buffer.slice(reading.pos, to)
