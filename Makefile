@@ -15,7 +15,7 @@ INSTALL_TESTS := $(UV) --editable '.[test]' || { $(UPGRADE_PIP); $(INSTALL) '.[t
 
 # An editable package is compiled when it is first imported, and each time where PYTHONDONTWRITEBYTECODE
 # is set: commands would take twice as long.
-COMPILE := $(BIN)/python -m compileall -q src
+COMPILE := $(BIN)/python -m compileall -q -j 0 src
 
 # pytest rewrites the assertions of every test file, and keeps what it wrote, unless this is set.
 unexport PYTHONDONTWRITEBYTECODE

@@ -223,7 +223,7 @@ def ids(messages: Any, **named: Any) -> Any:
 
 @needs_tokens
 class TestIds:
-    @each_row("case", part([case for case in NATIVE if "error" not in case], 9))
+    @each_row("case", part([case for case in NATIVE if "error" not in case], 18))
     def test_vectors(self, case: Case) -> None:
         """The ids are those of the prompt as text, unless a message spells a token."""
         named = {"add_generation_prompt": True, **template_options(case)}
