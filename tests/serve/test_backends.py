@@ -308,6 +308,8 @@ def test_log_probabilities_of_vllm_come_by_ids(tokenizer: Tokenizer) -> None:
         ([5], [-3.0], [-3.0]),
         (None, [-3.0], (Logprob("token_id:5", -3.0, (("token_id:5", -3.0),), 5, (5,)),)),
         ([5], [None], ()),
+        ([5], ["x"], None),
+        (None, ["x"], None),
     ],
 )
 def test_log_probabilities_of_vllm_are_numbers_where_no_other_tokens_are_asked_for(
@@ -324,5 +326,9 @@ def test_log_probabilities_of_vllm_are_numbers_where_no_other_tokens_are_asked_f
 
     server = VllmServer(tokenizer, COMPLETION)
     server.fault = knows
-    chunks = run(generated("vllm", server, tokenizer, Options(max_tokens=9, logprobs=0)))
-    assert chunks[0].logprobs == expected
+    chunks = generated("vllm", server, tokenizer, Options(max_tokens=9, logprobs=0))
+    if expected is None:
+        with pytest.raises(BackendError, match="an event of another form"):
+            run(chunks)
+    else:
+        assert [*run(chunks)[0].logprobs] == [*expected]

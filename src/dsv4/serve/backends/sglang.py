@@ -178,7 +178,7 @@ class _SglangProgress:
         return tuple(
             Logprob(
                 str(text),
-                value,
+                float(value),
                 tuple((str(t), v) for v, _, t in top or ()),
                 read_number(id),
                 tuple(id for _, id, _ in top or ()),

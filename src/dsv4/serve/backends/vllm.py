@@ -5,6 +5,7 @@ servers with OpenAI's forms are read with its functions.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -146,7 +147,7 @@ def read_completion(event: JsonObject, more: bool = False, *, numbers: bool = Fa
     if isinstance(logprobs, dict):
         values = logprobs.get("token_logprobs")
         if numbers and ids and values and len(values) == len(ids) and None not in values:
-            entries = values
+            entries = array("d", values)  # raises a `TypeError` for what is no number
         else:
             check_count(values, ids)
             entries = _logprobs(logprobs)
@@ -293,7 +294,7 @@ def _logprobs(fields: JsonObject) -> tuple[Logprob, ...]:
     tops = fields.get("top_logprobs") or [None] * len(tokens)
     return tuple(
         [
-            _logprob(token, value, top or {})
+            _logprob(token, float(value), top or {})
             for token, value, top in zip(tokens, values, tops, strict=False)
             if value is not None
         ]
