@@ -12,7 +12,7 @@ from dsv4._completion.json_text import json_string, member_text, object_in, with
 from dsv4._completion.patterns import pattern
 from dsv4._completion.reasons import Ended
 from dsv4._format import spellings
-from dsv4._parse.calls import begin_call, read_call
+from dsv4._parse.calls import CallReader, begin_call
 from dsv4._parse.json_calls import json_calls_in
 from dsv4._parse.lexer import read_tag
 from dsv4._parse.reading import Block, Reading
@@ -93,7 +93,7 @@ def _plain_call(reading: Reading, tag: Tag, text: str) -> list[tuple[str, str]]:
         if not reading.tally.calls_seen:
             yield from begin_call(reading, opening)
         while reading.call is not None:
-            yield from read_call(reading)
+            yield from CallReader(reading).read()
         reading.settle()
 
     speculation = Speculation(inside, read_on)

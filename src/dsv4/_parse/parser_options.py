@@ -83,12 +83,6 @@ def checked_stops(stop: object) -> list[str]:
     return [string for string in stops if string]
 
 
-def checked_id_maker(new_id: Callable[[], str]) -> Callable[[], str]:
-    if not callable(new_id):
-        raise OptionError("new_id", f"found {short_repr(new_id)}, expected a function")
-    return new_id
-
-
 def checked_reason(reason: object) -> Ended | None:
     """What the reason that a caller gives says. Raises an `OptionError` for what is no text."""
     if reason is None:

@@ -25,7 +25,7 @@ from dsv4._parse.reading import PROSE, ParserState, Quotation, Reading
 from dsv4._parse.stop_strings import StopStrings
 from dsv4._parse.strict_alongside import is_last
 from dsv4._parse.tag import CLOSES, ENDS, MAYBE_TAG, SECTION_ENDS, TAG_NAME, TOKENS, PartialTag, Tag
-from dsv4._parse.tag_rules import is_plain_label, is_plain_wrapper
+from dsv4._parse.tag_rules import IN_FENCE, IN_PROSE, is_plain_label, is_plain_wrapper, reader_of
 from dsv4._parse.text_buffer import NOWHERE, Steps
 from dsv4.errors import ParseError
 
@@ -73,9 +73,7 @@ class ProseReader:
                 self._look_before(at)
                 self._show_up_to(at)
                 if isinstance(tag, Tag):
-                    steps = self._reader_of(tag)(tag)
-                    if steps is not None:
-                        yield from steps
+                    yield from self._reader_of(tag)(tag) or ()
                     at = prose.at
                 elif (yield from buffer.more_of(at, None if tag is TAG_NAME else tag)):
                     pass
@@ -254,8 +252,7 @@ class ProseReader:
                 reading.advance(reading.pos + hit)
                 raise _Halted
             if not complete:
-                waiting = tail + stops.start_at_end(certain)
-                tail = max(waiting, stops.start_at_end(text))
+                tail = max(tail + stops.start_at_end(certain), stops.start_at_end(text))
         self._show(text[: len(text) - tail])
         reading.advance(to - tail)
 
@@ -285,36 +282,16 @@ class ProseReader:
     # Tags.
 
     def _reader_of(self, tag: Tag) -> Callable[[Tag], Steps[None] | None]:
-        """What a tag means here: how it is read."""
-        prose, kind = self._prose, self._rules.kind(tag)
-        if tag.start < prose.named_to:
-            return self._leave if tag.marked else self._pass
-        if tag.kind in TOKENS:
-            readers = {"think": self._read_think, "native": self._read_native}
-            return readers.get(tag.kind, self._read_token)
-        if not tag.marked:
-            return self._read_plain
-        if tag.broken or tag.bare or kind is None:
-            return self._leave
-        if self._is_example:
-            return self._read_fenced
-        if tag.closing:
-            return self._leave if prose.openers else self._read_parts
-        if kind == "wrapper":
-            return self._read_wrapper
-        if self._reading.tools.none_declared:
-            return self._leave
-        if kind == "invoke":
-            return self._read_invoke
-        if tag.self_closed or tag.name is None or prose.openers:
-            return self._read_stub
-        return self._read_parts
+        if tag.start < self._prose.named_to or tag.bare:
+            return self._read_markup if tag.marked else self._pass
+        column = IN_FENCE if self._is_example else IN_PROSE
+        return reader_of(self, self._rules.meaning(tag, column))
 
     def _pass(self, tag: Tag) -> None:
         """Leaves a tag in the text, where it is no deviation."""
         self._look(tag.end)
 
-    def _leave(self, tag: Tag, to: int = NOWHERE) -> None:
+    def _read_markup(self, tag: Tag, to: int = NOWHERE) -> None:
         """Leaves markup in the text: a tag, or all from it up to `to`."""
         to = max(to, tag.end)
         if tag.label or tag.closing:  # the token alone is prose (rule 18)
@@ -482,7 +459,7 @@ class ProseReader:
             acts = self._is_blank or (yield from self._holds_calls(tag))
             acts = acts or (yield from self._is_cut(tag))
         if not acts:
-            return self._leave(tag)
+            return self._read_markup(tag)
         yield from self._open_block(tag)
 
     def _open_block(self, tag: Tag) -> Steps[None]:
@@ -507,6 +484,8 @@ class ProseReader:
         reading, buffer = self._reading, self._buffer
         name = self._rules.tool_called(tag)
         is_declared = reading.tools.declares(name)
+        if reading.tools.none_declared:
+            return self._read_markup(tag)
         if not is_declared and not (self._rules.is_example(name) and self._is_blank):
             return (yield from self._read_stub(tag))
         certain = yield from self._rules.is_certain(tag, wrapped=False)
@@ -515,7 +494,7 @@ class ProseReader:
                 yield from buffer.more()
             certain = buffer.at(tag.end) in ("", "\n")
         if not certain and not (is_declared and (yield from self._is_cut(tag))):
-            self._leave(tag)
+            self._read_markup(tag)
         elif (yield from self._enter_calls(tag)):
             reading.report("missing_wrapper", tag.start, "")
             yield from begin_call(reading, tag)
@@ -584,7 +563,7 @@ class ProseReader:
         may_act = opens and not (prose.is_transcript or reading.tools.none_declared)
         is_strict = tag.raw == reading.tags.block_open.strip()
         if not (may_act and is_strict) or tag.start < prose.example_end:
-            return self._leave(tag)
+            return self._read_markup(tag)
         reading.enter(ParserState.FENCED)
         example_end = yield from self._example_end(tag)
         if example_end is None:
@@ -592,7 +571,7 @@ class ProseReader:
         # What it quotes never runs, nor is it held once more, so that blocks in blocks take linear
         # time.
         prose.example_end = example_end
-        self._leave(tag)
+        self._read_markup(tag)
         return reading.enter(ParserState.PROSE)
 
     def _example_end(self, tag: Tag) -> Steps[int | None]:
@@ -626,7 +605,11 @@ class ProseReader:
 
     def _read_parts(self, tag: Tag) -> Steps[None]:
         """Parts of a call that are not in one: they go, unless they are quoted, or are text."""
-        reading, opens_line = self._reading, self._is_blank
+        reading, openers, opens_line = self._reading, self._prose.openers, self._is_blank
+        if openers if tag.closing else reading.tools.none_declared:
+            return self._read_markup(tag)
+        if not tag.closing and (tag.self_closed or tag.name is None or openers):
+            return (yield from self._read_stub(tag))
         self._flush()
         kind: DiagnosticKind = "dropped_call"
         if tag.closing:
@@ -639,7 +622,7 @@ class ProseReader:
         end, goes = yield from end_of(tag)
         reading.enter(ParserState.PROSE)
         if not goes:
-            self._leave(tag, end)
+            self._read_markup(tag, end)
         elif not (yield from self._are_quoted(tag)):
             reading.report_span(kind, tag.start, end)
             self._skip_to(end, begin_line=opens_line)
@@ -713,7 +696,7 @@ class ProseReader:
             begins = role == "wrapper" or (role == "invoke" and may_call)
             begins = begins and "\n" in self._buffer.slice(tag.end - 1, ahead.start)
         if not begins:
-            return self._leave(tag)
+            return self._read_markup(tag)
         return self._remove("unexpected_tag", tag)
 
     # Calls without the DSML token, and those of older models (rules 1 and 13).

@@ -255,9 +255,8 @@ class Reading:
     def is_idle(self) -> bool:
         """Whether prose in which no tag begins may be shown as it comes."""
         prose = self.prose
-        if self.settings.stops is not None or self.settings.strict:
-            return False
-        if prose.joining or prose.names_think_tag:
+        is_checked = self.settings.stops is not None or self.settings.strict
+        if is_checked or prose.joining or prose.names_think_tag:
             return False
         return not prose.reasoning or prose.reasoning_shown
 
@@ -285,9 +284,7 @@ class Reading:
     @property
     def needed_from(self) -> int:
         """Where the text begins that may still be needed."""
-        start = self.pos if self.doubt is None else self.doubt.start
-        if self.unseen_from < start:
-            start = self.unseen_from
+        start = min(self.unseen_from, self.pos if self.doubt is None else self.doubt.start)
         return start if self.tally.further is None else min(start, self.tally.further[0])
 
     # Diagnostics.
