@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from string import ascii_letters
 
 from dsv4._completion.limits import LONGEST_TAG
 from dsv4._completion.patterns import pattern
@@ -30,6 +31,7 @@ _NAMING = spellings.NAME_ATTRIBUTES
 _KNOWN = {"string", "value", JSON_ATTRIBUTE, *_NAMING["invoke"], *_NAMING["parameter"]}
 _OPENING, _CLOSING = frozenset(OPENING_BRACKETS), frozenset(CLOSING_BRACKETS)
 _SLASHES, _ZERO_WIDTH = spellings.SLASHES, spellings.ZERO_WIDTH
+_BARS, _SPACES = frozenset(BARS + _ZERO_WIDTH), frozenset(" \t")
 
 _FIXED = spellings.COMPLETION_TOKENS
 _FIXED_KINDS = {spelling: (kind, closing) for spelling, kind, closing in _FIXED}
@@ -41,27 +43,21 @@ _OPEN = f"[{OPENING_BRACKETS}]"
 _BARRED = re.escape(BARS + _ZERO_WIDTH)
 _SPACED_BARS = rf"[{_BARRED} \t]{{0,8}}"
 _GAP = rf"[ \t{_ZERO_WIDTH}]{{0,4}}"
+_WORD = f"(?i:{WORD})"
 _SLASHED_BARS = rf"[{_SLASHES}]?{_SPACED_BARS}[{_SLASHES}]?"
 # The word with bars on a side, and spaces around them; or alone, right after the bracket. Whether
 # it is alone is not decided while spaces are all that has come after it: a bar may follow them.
 _HEAD = pattern(
     rf"{_OPEN}{_GAP}([{_SLASHES}]?)"
-    rf"(?:[ \t]{{0,4}}[{_BARRED}]{_SPACED_BARS}([{_SLASHES}]?){WORD}[{_BARRED}\s]{{0,8}}"
-    rf"|[ \t]{{0,4}}{WORD}[ \t]{{0,4}}[{_BARRED}][{_BARRED}\s]{{0,8}}"
-    rf"|(?<=[{OPENING_BRACKETS}{_SLASHES}]){WORD}(?![ \t]{{2,4}}\Z)\s?)([{_SLASHES}]?)",
-    re.IGNORECASE,
+    rf"(?:[ \t]{{0,4}}[{_BARRED}]{_SPACED_BARS}([{_SLASHES}]?){_WORD}[{_BARRED}\s]{{0,8}}"
+    rf"|[ \t]{{0,4}}{_WORD}[ \t]{{0,4}}[{_BARRED}][{_BARRED}\s]{{0,8}}"
+    rf"|(?<=[{OPENING_BRACKETS}{_SLASHES}]){_WORD}(?![ \t]{{2,4}}\Z)\s?)([{_SLASHES}]?)"
 )
 # What may still become a head, or a token with spaces in it.
 _HEAD_START = pattern(
-    rf"{_OPEN}{_GAP}{_SLASHED_BARS}(?:{WORD[0]}(?:{WORD[1]}{WORD[2]}?)?)?\Z"
-    rf"|{_OPEN}{_GAP}{_SLASHED_BARS}{WORD}[{_BARRED}\s]{{0,8}}\Z"
-    r"|<[ \t]{0,4}(?:/[ \t]{0,4}(?:t(?:h(?:i(?:nk?)?)?)?[ \t]{0,4})?)?\Z",
-    re.IGNORECASE,
-)
-_TIGHT = pattern(
-    rf"{_OPEN}[{_BARRED}]*[{_SLASHES}]?[{_BARRED}]+[{_SLASHES}]?{WORD}"
-    rf"|{_OPEN}[{_SLASHES}]?{WORD}[{_BARRED}]",
-    re.IGNORECASE,
+    rf"{_OPEN}{_GAP}{_SLASHED_BARS}(?:(?i:{WORD[0]}(?:{WORD[1]}{WORD[2]}?)?)?"
+    rf"|{_WORD}[{_BARRED}\s]{{0,8}})\Z"
+    r"|<[ \t]{0,4}(?:/[ \t]{0,4}(?:(?i:t(?:h(?:i(?:nk?)?)?)?)[ \t]{0,4})?)?\Z"
 )
 # What the word may begin with, and tokens in brackets alone; and some bars are letters.
 _FIRST = "".join(letter.lower() + letter.upper() for letter in (WORD[0], tokens.THINK_START[1]))
@@ -87,7 +83,7 @@ _UNQUOTED = pattern(
     rf"[^\s{EQUALS}{OPENING_BRACKETS}{CLOSING_BRACKETS}{_BARRED}{ATTRIBUTE_QUOTES}]+"
 )
 # What may stand behind a quoted value in the same line.
-_BEHIND_VALUE = pattern(rf"[{OPENING_BRACKETS}{CLOSING_BRACKETS}{re.escape(BARS)}/A-Za-z_]")
+_BEHIND_VALUE = _OPENING | _CLOSING | {*BARS, *ascii_letters, "/", "_"}
 # What may stand after the bracket, if it is no letter.
 _SECOND = frozenset(f"{_SLASHES} \t\n\r{_ZERO_WIDTH}{BARS}")
 
@@ -166,7 +162,9 @@ def _read_head(source: TextBuffer, start: int) -> TagInText:
     head = _HEAD.match(rest)
     if head is None:
         return MAYBE_TAG if _HEAD_START.match(rest) else _read_plain(source, start)
-    partial = PartialTag.SURELY if _TIGHT.match(rest) else MAYBE_TAG
+    before, _, behind = head[0].upper().partition(WORD)
+    is_sure = _BARS.intersection(before + behind[:1]) and not _SPACES.intersection(before)
+    partial = PartialTag.SURELY if is_sure else MAYBE_TAG
     if head.end() == len(rest):
         return partial
     word = head[0].find(_DSML) + start
@@ -268,7 +266,7 @@ class _TagReader:
             if after == source.end:  # of all text
                 return (yield from self._end_before(label, at, after))
             character = source.at(after)
-            if self.is_quoted and not breaks and not _BEHIND_VALUE.match(character):
+            if self.is_quoted and not breaks and character not in _BEHIND_VALUE:
                 raise _NoTag
             if _KEY.match(character):
                 end = yield from self._run(_KEY_REST, after)

@@ -10,7 +10,6 @@ Who asks what follows a tag waits until it is known (`Steps`), and has the answe
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import lru_cache
@@ -33,34 +32,35 @@ _DOUBLED = f"<<{tokens.DSML}"
 # open: what stands before the tag and behind it.
 _TABLE = """
                                prose    fence   block    junk    call       value
-eos                            token    token   over     ends    over       eos
-bos                            token    token   over     text    over       text
-role                           token    token   over     ends    over       text
-think, /think                  think    think   over     ends    over       text
-native, /native                native   native  over     ends    over       text
-wrapper                        wrapper  fenced  wrapper  ends    over       region
-/wrapper                       parts    markup  close    ends    over       outer
-invoke                         invoke   markup  invoke   invoke  next       region
-/invoke                        parts    markup  surplus  text    close      outer
-parameter                      parts    markup  lost     ends    parameter  next
-/parameter                     parts    markup  surplus  text    surplus    close
-named                          markup   markup  junk     text    text       text
-/named                         markup   markup  odd      text    odd        text
-broken invoke                  markup   markup  broken   ends    over       text
-broken parameter               markup   markup  broken   ends    broken     text
-broken wrapper, broken named   markup   markup  junk     text    text       text
-plain wrapper                  plain    text    wrapper  text    text       text
-/plain wrapper                 text     text    close    ends    over       text
-plain invoke                   plain    text    invoke   invoke  text       text
-/plain invoke                  text     text    surplus  text    close      text
-plain parameter, plain named   plain    text    text     text    text       text
-/plain parameter               text     text    surplus  text    text       text
-/plain named                   text     text    text     text    text       text
+eos:                           token    token   over     ends    over       eos
+bos:                           token    token   over     text    over       text
+role:                          token    token   over     ends    over       text
+think, /think:                 think    think   over     ends    over       text
+native, /native:               native   native  over     ends    over       text
+wrapper:                       wrapper  fenced  wrapper  ends    over       region
+/wrapper:                      parts    markup  close    ends    over       outer
+invoke:                        invoke   markup  invoke   invoke  next       region
+/invoke:                       parts    markup  surplus  text    close      outer
+parameter:                     parts    markup  lost     ends    parameter  next
+/parameter:                    parts    markup  surplus  text    surplus    close
+named:                         markup   markup  junk     text    text       text
+/named:                        markup   markup  odd      text    odd        text
+broken invoke:                 markup   markup  broken   ends    over       text
+broken parameter:              markup   markup  broken   ends    broken     text
+broken wrapper, broken named:  markup   markup  junk     text    text       text
+plain wrapper:                 plain    text    wrapper  text    text       text
+/plain wrapper:                text     text    close    ends    over       text
+plain invoke:                  plain    text    invoke   invoke  text       text
+/plain invoke:                 text     text    surplus  text    close      text
+plain parameter, plain named:  plain    text    text     text    text       text
+/plain parameter:              text     text    surplus  text    text       text
+/plain named:                  text     text    text     text    text       text
 """
-_ROWS = [re.split(r" {2,}", row) for row in _TABLE.splitlines()[2:]]
+_ROWS = [row.split(":") for row in _TABLE.splitlines()[2:]]
 
 IN_PROSE, IN_FENCE, IN_BLOCK, IN_JUNK, IN_CALL, IN_VALUE = (
-    {role: row[column] for row in _ROWS for role in row[0].split(", ")} for column in range(1, 7)
+    {role: words.split()[column] for roles, words in _ROWS for role in roles.split(", ")}
+    for column in range(6)
 )
 
 _OUTER = {"parameter": "invoke", "invoke": "wrapper"}
