@@ -26,16 +26,18 @@ _DSML = str(tokens.DSML)
 _LONGEST_HEAD = 64
 # The attribute that may hold JSON (recovery.md, rule 14).
 JSON_ATTRIBUTE = "arguments"
-_NAMING = spellings.NAME_ATTRIBUTES
 # Attributes that mean something in any case.
-_KNOWN = {"string", "value", JSON_ATTRIBUTE, *_NAMING["invoke"], *_NAMING["parameter"]}
+_KNOWN = {"string", "value", JSON_ATTRIBUTE}.union(*spellings.NAME_ATTRIBUTES.values())
 _OPENING, _CLOSING = frozenset(OPENING_BRACKETS), frozenset(CLOSING_BRACKETS)
 _SLASHES, _ZERO_WIDTH = spellings.SLASHES, spellings.ZERO_WIDTH
 _BARS, _SPACES = frozenset(BARS + _ZERO_WIDTH), frozenset(" \t")
 
-_FIXED = spellings.COMPLETION_TOKENS
-_FIXED_KINDS = {spelling: (kind, closing) for spelling, kind, closing in _FIXED}
-_FIXED_STARTS = frozenset(s[:size] for s in _FIXED_KINDS for size in range(1, len(s)))
+_FIXED_KINDS = {token: (kind, closing) for token, kind, closing in spellings.COMPLETION_TOKENS}
+# What may become one, or a tag as releases spell it, which it is once the word is there.
+_HEADS = f"<{_DSML[:-1]}", f"</{_DSML[:-1]}"
+_STARTS = {s[:n]: MAYBE_TAG for s in (*_FIXED_KINDS, *_HEADS) for n in range(1, len(s))}
+_STARTS |= {head + bar: PartialTag.SURELY for head in _HEADS for bar in ("", BAR)}
+_SECOND_IN_STARTS = frozenset("".join(start[1:2] for start in _STARTS))
 _ANY_FIXED = "|".join(map(re.escape, _FIXED_KINDS))
 # A token, or the end of reasoning with spaces in it.
 _TOKEN = pattern(rf"{_ANY_FIXED}|{spellings.SPACED_THINK_END}")
@@ -125,6 +127,9 @@ def read_tag(source: TextBuffer, start: int) -> TagInText:
         return _read_bare(source, start) if second == _DSML[1] else None
     if not (second.isalpha() or second in _SECOND):
         return None
+    is_short = second in _SECOND_IN_STARTS and source.end - start < _LONGEST_HEAD
+    if is_short and (partial := _STARTS.get(source.text[index:])):
+        return partial
     simple = source.match(_SIMPLE, start)
     if simple is not None and simple[8] is not None:
         if not source.final and simple[7][0] not in _FIRST:
@@ -152,8 +157,6 @@ def _simple_tag(match: re.Match[str], start: int) -> Tag:
 def _read_head(source: TextBuffer, start: int) -> TagInText:
     """A token, or a tag with the DSML token, unless that is ordinary text that spells it."""
     rest = source.slice(start, start + _LONGEST_HEAD)
-    if rest in _FIXED_STARTS:
-        return MAYBE_TAG
     if (token := _TOKEN.match(rest)) is not None:
         is_text = source.is_inert(start, start + token.end())
         if not is_text or token[0] not in spellings.VOCABULARY_TOKENS:  # which have ids
@@ -306,7 +309,8 @@ class _TagReader:
         raise _NoTag
 
     def _made(self, label: str, at: int, end: int) -> Tag:
-        self._check_length(end)
+        if end - self.start > LONGEST_TAG:
+            raise _NoTag
         raw = self.source.slice(self.start, end)
         head = kind_of(label), self.start, raw, self.closing, label, self.marked, self.spaced
         is_closed = not self.closing and "/" in self.source.slice(at, end)
@@ -354,7 +358,8 @@ class _TagReader:
             mark = "" if match is None else match[0]
             at, match = source.end if match is None else source.place(match.end()), None
             self.reached = at
-            self._check_length(at)
+            if at - self.start > LONGEST_TAG:
+                raise _NoTag
             if not mark:
                 yield self.partial
             elif mark == "\n":
@@ -371,7 +376,7 @@ class _TagReader:
             rest = source.slice(at, at + _LONGEST_HEAD)
             if rest.startswith(_DSML) or _HEAD.match(rest) or _TOKEN.match(rest):
                 raise _NoTag
-            if not (_DSML.startswith(rest) or rest in _FIXED_STARTS or _HEAD_START.match(rest)):
+            if not (_DSML.startswith(rest) or rest in _STARTS or _HEAD_START.match(rest)):
                 return
             yield self.partial
 
@@ -433,11 +438,6 @@ class _TagReader:
 
     # Going on through the text.
 
-    def _check_length(self, at: int) -> None:
-        """Gives up a tag that is too long, whether it comes whole or in pieces."""
-        if at - self.start > LONGEST_TAG:
-            raise _NoTag
-
     def _at(self, at: int) -> Waiting[str]:
         """The character at a place, once it is there."""
         while not (character := self.source.at(at)):
@@ -449,8 +449,9 @@ class _TagReader:
         source = self.source
         while True:
             match = source.match(pattern, at)
-            at, match = at if match is None else source.place(match.end()), None
-            self._check_length(at)
+            at, match = at if match is None else match.end() + source.base, None
+            if at - self.start > LONGEST_TAG:
+                raise _NoTag
             if at < source.end or source.final:
                 return at
             yield self.partial

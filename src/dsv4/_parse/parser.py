@@ -237,14 +237,15 @@ class StreamParser:
             raise OptionError("text", "found more text after finish, expected a new parser for it")
         if self._passed or self._newlines:
             self._catch_up()
-        self._buffer.append(text, self._inert)
-        self._speculation.run()
-        if len(self._buffer.text) > _LEAST_TRIMMED:
-            reading = self._speculation.certain
-            if reading.pos - self._buffer.base > _LEAST_TRIMMED:  # not where a long text waits
-                self._buffer.trim(reading.needed_from)
+        buffer, speculation = self._buffer, self._speculation
+        buffer.append(text, self._inert)
+        speculation.run()
+        if len(buffer.text) > _LEAST_TRIMMED:
+            reading = speculation.certain
+            if reading.pos - buffer.base > _LEAST_TRIMMED:  # not where a long text waits
+                buffer.trim(reading.needed_from)
         self._choose()
-        return self._speculation.events()
+        return speculation.events()
 
     def finish(self, reason: Reason | None = None) -> list[Event]:
         """The events that the end of the text brings. The last of them is an `End`.

@@ -165,8 +165,7 @@ class ProseReader:
         if tag is not PartialTag.SURELY:
             return
         reading, end, ended = self._reading, self._buffer.end, self._buffer.ended
-        alone = ended in (None, Ended.LENGTH)
-        if self._may_be_cut(at) and self._may_become_call(at, alone):
+        if self._may_be_cut(at) and self._may_become_call(at, ended in (None, Ended.LENGTH)):
             self._show_up_to(at, complete=True)  # a call that is cut shows no markup (rule 33)
             reading.report_cut(at)
             self._prose.at = end
@@ -242,7 +241,7 @@ class ProseReader:
         if to <= reading.pos:
             return
         text = self._buffer.slice(reading.pos, to)
-        tail = 0 if complete else len(text) - len(text.removesuffix("\n").removesuffix("\n"))
+        tail = 0 if complete or text[-1] != "\n" else 1 + text.endswith("\n\n")
         if stops is not None:
             certain = text[: len(text) - tail]
             if (stop := stops.find(certain)) is not None:
@@ -254,12 +253,13 @@ class ProseReader:
             if not complete:
                 tail = max(tail + stops.start_at_end(certain), stops.start_at_end(text))
         self._show(text[: len(text) - tail])
-        reading.advance(to - tail)
+        reading.pos = to - tail
 
     def _show(self, text: str) -> None:
         """Shows the text that stands where reading is; not what the prompt has shown already."""
         reading, prose = self._reading, self._prose
-        text = text[max(-reading.pos, 0) :]
+        if reading.pos < 0:
+            text = text[-reading.pos :]
         if not text:
             return
         if reading.doubt is not None or reading.refuses:
@@ -438,10 +438,9 @@ class ProseReader:
 
     def _read_echo(self, tag: Tag) -> None:
         reading, prose = self._reading, self._prose
-        waiting = self._buffer.slice(reading.pos, prose.at)
         if prose.quoting.lines().fenced:
             return self._pass(tag)
-        if not prose.reasoning_shown and not waiting.strip():
+        if not prose.reasoning_shown and not self._buffer.slice(reading.pos, prose.at).strip():
             return self._remove("stray_think", tag)  # the prompt's own, written once more
         reading.report("stray_think", tag.start, tag.raw)
         return self._pass(tag)

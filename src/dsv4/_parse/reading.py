@@ -236,6 +236,11 @@ class Reading:
         twin.call = None if self.call is None else self.call.copy(twin)
         return twin
 
+    def is_tried(self, level: int) -> bool:
+        """Whether something may still refute what is assumed at this level, the highest one."""
+        last = self.quotations[-1].level if self.quotations else 0
+        return level in (self.refuses, last)
+
     def emit(self, event: Event) -> None:
         self.events.append(event)
 
