@@ -28,6 +28,14 @@ def test_a_line_is_known_after_its_start_is_done_with(line: str) -> None:
         assert buffer.slice(done, buffer.end) == text[done:]
 
 
+@pytest.mark.parametrize(("spaces", "end"), [(0, 0), (3, 3), (4, 4), (5, 5), (9, 5)])
+def test_white_space_is_passed_up_to_one_character_beyond_a_limit(spaces: int, end: int) -> None:
+    steps = after(" " * spaces + "x", 0).past_space(0, longest=4)
+    with pytest.raises(StopIteration) as done:
+        next(steps)
+    assert done.value.value == end
+
+
 def test_most_of_what_is_done_with_is_forgotten() -> None:
     assert len(after("x" * 10_000, 10_000).text) < 1000
 
