@@ -20,7 +20,6 @@ from dsv4._parse.tag_rules import (
     IN_PROSE,
     IN_VALUE,
     TagRules,
-    reader_of,
 )
 from dsv4._parse.text_buffer import TextBuffer
 
@@ -71,7 +70,7 @@ def test_no_row_is_for_nothing(column: dict[str, str]) -> None:
 )
 def test_every_word_has_its_method(reader: type, column: dict[str, str], unread: set[str]) -> None:
     for word in {*column.values()} - unread:
-        assert callable(reader_of(reader, word))
+        assert callable(getattr(reader, f"_read_{word}"))
 
 
 def test_the_words_for_text_are_those_that_its_readers_ask_for() -> None:

@@ -13,10 +13,10 @@ from dsv4._completion.reasons import Ended
 from dsv4._parse.after_calls import read_after, settle_quotations
 from dsv4._parse.calls import begin_call, next_part
 from dsv4._parse.quoting import QUOTES_AN_INVOKE
-from dsv4._parse.reading import Block, ParserState, Reading
+from dsv4._parse.reading import BLOCK, PROSE, Block, ParserState, Reading
 from dsv4._parse.strict_alongside import StrictAlongside
 from dsv4._parse.tag import ENDS, SECTION_ENDS, TOKENS, PartialTag, Tag
-from dsv4._parse.tag_rules import IN_BLOCK, IN_JUNK, reader_of
+from dsv4._parse.tag_rules import IN_BLOCK, IN_JUNK
 from dsv4._parse.text_buffer import Steps
 from dsv4._parse.values import JsonCallList
 
@@ -28,7 +28,7 @@ _OPEN_BREAK = pattern(r"\n\s*\Z")
 
 def open_block(reading: Reading, tag: Tag, blank_line: bool) -> None:
     """Opens a block at its tag. `blank_line`: one went before it."""
-    reading.enter(ParserState.BLOCK)
+    reading.enter(BLOCK)
     is_spelled = tag.raw == reading.tags.block_open.strip()
     met = reading.tally.calls_seen + reading.tally.calls_unread
     reading.check_spelling(tag)
@@ -49,7 +49,7 @@ class BlockReader:
 
     def read(self) -> Steps[None]:
         while self._reading.block is self._block and self._reading.call is None:
-            self._reading.enter(ParserState.BLOCK)
+            self._reading.enter(BLOCK)
             yield from self._read_part()
 
     def _read_part(self) -> Steps[None]:
@@ -63,7 +63,7 @@ class BlockReader:
         if isinstance(tag, PartialTag):
             yield from self._end()
         elif tag is not None:
-            yield from reader_of(self, self._rules.meaning(tag, IN_BLOCK))(tag) or ()
+            yield from getattr(self, f"_read_{self._rules.meaning(tag, IN_BLOCK)}")(tag) or ()
         elif self._block.used or not (yield from self._read_fenced_call(at)):
             yield from self._read_text(Tag("text", at, ""))
 
@@ -96,7 +96,7 @@ class BlockReader:
         if not dict(members_of(arguments.text)).keys() <= tools.keys(name).keys():
             return False
         self._block.used = True
-        self._reading.enter(ParserState.BLOCK)
+        self._reading.enter(BLOCK)
         self._reading.report_span("json_calls", at, end)
         self._reading.advance(end)
         self._reading.whole_call(name, arguments.text, end)
@@ -111,7 +111,7 @@ class BlockReader:
             reading.report_cut(reading.pos)
             if not buffer.stopped:
                 return (yield from self._leave())
-        yield from self._close_implied()
+        yield from self._read_over()
 
     def _read_text(self, tag: Tag) -> Steps[None]:
         """Text: junk, or prose, if a blank line stands before it: there the wrapper is over."""
@@ -130,7 +130,7 @@ class BlockReader:
             yield from settle_quotations(reading, ahead)
         reading.prose.quoting.begin_line()
         reading.prose.at = reading.pos
-        reading.enter(ParserState.PROSE)
+        reading.enter(PROSE)
 
     @property
     def _lacks_calls(self) -> bool:
@@ -144,9 +144,6 @@ class BlockReader:
             self._reading.report("dropped_call", self._reading.pos, "")
 
     # Tags.
-
-    def _read_over(self, _: Tag) -> Steps[None]:
-        return self._close_implied()
 
     def _read_close(self, tag: Tag) -> Steps[None]:
         if not tag.marked:
@@ -185,7 +182,7 @@ class BlockReader:
         ahead = yield from self._rules.look_ahead(tag.end)
         if ahead.kind in ENDS:  # a close without its slash
             return (yield from self._close(tag))
-        yield from self._close_implied()
+        yield from self._read_over()
 
     def _read_invoke(self, tag: Tag) -> Steps[None]:
         reading, block = self._reading, self._block
@@ -215,7 +212,8 @@ class BlockReader:
         reading.advance(tag.end)
         yield from self._leave()
 
-    def _close_implied(self) -> Steps[None]:
+    def _read_over(self, _: Tag | None = None) -> Steps[None]:
+        """The block is over, though its close did not come."""
         self._report_lack()
         self._reading.report("implied_close", self._reading.pos, "")
         yield from self._leave()

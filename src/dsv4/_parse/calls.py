@@ -13,9 +13,8 @@ from dsv4._completion.limits import LONGEST_REMARK
 from dsv4._completion.patterns import pattern
 from dsv4._parse.after_calls import read_after
 from dsv4._parse.open_call import Call
-from dsv4._parse.reading import ParserState, Reading
+from dsv4._parse.reading import INVOKE, ParserState, Reading
 from dsv4._parse.tag import MAYBE_TAG, TOKENS, PartialTag, Tag
-from dsv4._parse.tag_rules import reader_of
 from dsv4._parse.text_buffer import Steps, TextBuffer
 from dsv4._parse.values import JsonBody, ParameterValue
 
@@ -33,7 +32,7 @@ def begin_call(reading: Reading, tag: Tag | None, is_quoted: bool = False) -> St
             # `name="f" />` and then parameters: a slash too many (rule 30).
             tag = replace(tag, self_closed=False)
     hidden = yield from _why_hidden(reading, tag, name, is_quoted)
-    reading.enter(ParserState.INVOKE)
+    reading.enter(INVOKE)
     reading.call = Call(reading, tag, name, hidden)
 
 
@@ -72,7 +71,7 @@ class CallReader:
     def read(self) -> Steps[None]:
         reading, call = self._reading, self._call
         while reading.call is call:
-            reading.enter(ParserState.INVOKE)
+            reading.enter(INVOKE)
             if call.closed:
                 call.complete()
             elif not (yield from reading.skip_space()):
@@ -91,7 +90,7 @@ class CallReader:
         if isinstance(tag, PartialTag):
             return self._call.end()
         word = "text" if tag is None else self._call.meaning(tag)
-        yield from reader_of(self, word)(tag or Tag("text", at, "")) or ()
+        yield from getattr(self, f"_read_{word}")(tag or Tag("text", at, "")) or ()
 
     def _is_object(self, start: int) -> Steps[bool]:
         """Whether JSON is a body; behind parameters an object is, before any tag (rule 30).

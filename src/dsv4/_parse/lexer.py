@@ -37,6 +37,7 @@ _FIXED_KINDS = {token: (kind, closing) for token, kind, closing in spellings.COM
 _HEADS = f"<{_DSML[:-1]}", f"</{_DSML[:-1]}"
 _STARTS = {s[:n]: MAYBE_TAG for s in (*_FIXED_KINDS, *_HEADS) for n in range(1, len(s))}
 _STARTS |= {head + bar: PartialTag.SURELY for head in _HEADS for bar in ("", BAR)}
+_LONGEST_START = max(map(len, _STARTS))
 _SECOND_IN_STARTS = frozenset("".join(start[1:2] for start in _STARTS))
 _ANY_FIXED = "|".join(map(re.escape, _FIXED_KINDS))
 # A token, or the end of reasoning with spaces in it.
@@ -127,7 +128,7 @@ def read_tag(source: TextBuffer, start: int) -> TagInText:
         return _read_bare(source, start) if second == _DSML[1] else None
     if not (second.isalpha() or second in _SECOND):
         return None
-    is_short = second in _SECOND_IN_STARTS and source.end - start < _LONGEST_HEAD
+    is_short = second in _SECOND_IN_STARTS and source.end - start <= _LONGEST_START
     if is_short and (partial := _STARTS.get(source.text[index:])):
         return partial
     simple = source.match(_SIMPLE, start)
@@ -143,11 +144,11 @@ def read_tag(source: TextBuffer, start: int) -> TagInText:
 
 def _simple_tag(match: re.Match[str], start: int) -> Tag:
     slash, space, released, name, string, plain_slash, plain, _ = match.groups()
-    label, closing = plain or released, bool(slash or plain_slash)
+    label, closing = plain or released, "/" in (slash, plain_slash)
     attributes = {} if name is None else {"name": name}
     if string is not None:
         attributes["string"] = string
-    is_marked, is_spaced = plain is None, bool(space)
+    is_marked, is_spaced = plain is None, space == " "
     return Tag(kind_of(label), start, match[0], closing, label, is_marked, is_spaced, attributes)
 
 

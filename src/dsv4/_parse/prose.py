@@ -25,7 +25,7 @@ from dsv4._parse.reading import PROSE, ParserState, Quotation, Reading
 from dsv4._parse.stop_strings import StopStrings
 from dsv4._parse.strict_alongside import is_last
 from dsv4._parse.tag import CLOSES, ENDS, MAYBE_TAG, SECTION_ENDS, TAG_NAME, TOKENS, PartialTag, Tag
-from dsv4._parse.tag_rules import IN_FENCE, IN_PROSE, is_plain_label, is_plain_wrapper, reader_of
+from dsv4._parse.tag_rules import IN_FENCE, IN_PROSE, is_plain_label, is_plain_wrapper
 from dsv4._parse.text_buffer import NOWHERE, Steps
 from dsv4.errors import ParseError
 
@@ -83,7 +83,7 @@ class ProseReader:
                     self._end_in_tag(tag, at)
                     at = max(at + 1, prose.at)
         except _Halted:
-            reading.enter(ParserState.PROSE)
+            reading.enter(PROSE)
             reading.enter(ParserState.HALTED)
         return None
 
@@ -202,27 +202,27 @@ class ProseReader:
 
     def _is_cut(self, tag: Tag) -> Steps[bool]:
         """Whether a call that is not certain was cut, where the text ends behind its opening."""
-        buffer, ended = self._buffer, self._buffer.ended
+        buffer = self._buffer
         at = yield from buffer.past_space(tag.end)
-        if not buffer.final or not self._may_be_cut(tag.start):
-            return False
+        behind = yield from buffer.tag(at)
         if at == buffer.end:
-            opens_line = self._is_blank and ended is not Ended.END
-            return opens_line or (ended is not None and ended.is_cut)
-        behind = buffer.tag_at(at)
-        if isinstance(behind, Tag) and self._rules.role(behind) == "invoke":
-            at = yield from buffer.past_space(behind.end)
-            return self._is_declared(behind) and (at == buffer.end or self._begins_tag(at))
-        return self._begins_tag(at)
+            opens_line = self._is_blank and buffer.ended is not Ended.END
+            is_cut = opens_line or (buffer.ended is not None and buffer.ended.is_cut)
+        elif isinstance(behind, Tag) and self._rules.role(behind) == "invoke":
+            is_cut = self._is_declared(behind) and (yield from self._ends_behind(behind.end))
+        else:
+            is_cut = yield from self._ends_behind(at)
+        return is_cut and not (tag.self_closed and at < buffer.end) and self._may_be_cut(tag.start)
 
     def _is_declared(self, invoke: Tag) -> bool:
         return self._reading.tools.declares(self._rules.tool_called(invoke))
 
-    def _begins_tag(self, at: int) -> bool:
-        """Whether the text ends in what may become a DSML tag."""
-        tag = self._buffer.tag_at(at) if self._buffer.at(at) in MARKS else None
+    def _ends_behind(self, start: int) -> Steps[bool]:
+        """Whether the text ends behind white space, or in what may become a DSML tag there."""
+        at = yield from self._buffer.past_space(start)
+        tag = yield from self._buffer.tag(at)
         is_call = tag is PartialTag.SURELY and self._may_become_call(at, alone=True)
-        return is_call or tag is MAYBE_TAG
+        return at == self._buffer.end or is_call or tag is MAYBE_TAG
 
     # Showing text.
 
@@ -284,8 +284,9 @@ class ProseReader:
     def _reader_of(self, tag: Tag) -> Callable[[Tag], Steps[None] | None]:
         if tag.start < self._prose.named_to or tag.bare:
             return self._read_markup if tag.marked else self._pass
-        column = IN_FENCE if self._is_example else IN_PROSE
-        return reader_of(self, self._rules.meaning(tag, column))
+        word = self._rules.meaning(tag, IN_FENCE if self._is_example else IN_PROSE)
+        reader: Callable[[Tag], Steps[None] | None] = getattr(self, f"_read_{word}")
+        return reader
 
     def _pass(self, tag: Tag) -> None:
         """Leaves a tag in the text, where it is no deviation."""
@@ -390,7 +391,7 @@ class ProseReader:
                     return (yield from self._read_invented())
         self._prose.roles_are_text = True
         self._look(tag.end)
-        reading.enter(ParserState.PROSE)
+        reading.enter(PROSE)
 
     def _read_invented(self) -> Steps[None]:
         """A turn that the model made up after its own. All of it is removed (rule 17)."""
@@ -473,8 +474,7 @@ class ProseReader:
             return (yield from self._rules.begins_json_calls(ahead.start))
         if self._rules.role(ahead) == "invoke":
             certain = yield from self._rules.is_certain(ahead, wrapped=True)
-            at = yield from self._buffer.past_space(ahead.end)
-            cut = at == self._buffer.end or self._begins_tag(at)  # nothing of it has come (rule 33)
+            cut = yield from self._ends_behind(ahead.end)  # nothing of it has come (rule 33)
             return certain and (ahead.self_closed or not cut)
         return False
 
@@ -544,7 +544,7 @@ class ProseReader:
 
         def assume(twin: Reading, level: int) -> None:
             tried.level = level
-            twin.state = ParserState.PROSE
+            twin.state = PROSE
             twin.quotations = (*map(copy, twin.quotations), tried)
             twin.prose.quoting.watched = quoting.watched.union(*(one.marks for one in openings))
 
@@ -571,7 +571,7 @@ class ProseReader:
         # time.
         prose.example_end = example_end
         self._read_markup(tag)
-        return reading.enter(ParserState.PROSE)
+        return reading.enter(PROSE)
 
     def _example_end(self, tag: Tag) -> Steps[int | None]:
         """How far a block in a fence is an example. None: the model forgot to close its fence.
@@ -619,7 +619,7 @@ class ProseReader:
             state, end_of = ParserState.LOST, self._end_of_lost
         reading.enter(state)
         end, goes = yield from end_of(tag)
-        reading.enter(ParserState.PROSE)
+        reading.enter(PROSE)
         if not goes:
             self._read_markup(tag, end)
         elif not (yield from self._are_quoted(tag)):
@@ -741,10 +741,10 @@ class ProseReader:
         """Makes calls that were found whole; or leaves them in the text."""
         reading = self._reading
         if calls.calls is None:
-            reading.enter(ParserState.PROSE)
+            reading.enter(PROSE)
             return self._look(calls.end)
         if not (yield from self._enter_calls(first)):
-            return reading.enter(ParserState.PROSE)
+            return reading.enter(PROSE)
         kind = "forbidden_call" if reading.settings.forbidden else kind
         reading.report_span(kind, first.start, calls.end)
         reading.advance(calls.end)
@@ -753,7 +753,7 @@ class ProseReader:
             reading.whole_call(name, arguments, calls.end)
         if calls.cut is not None:
             reading.part_of_call(*calls.cut)
-        if calls.has_rest and self._buffer.final and calls.end == self._buffer.end:
+        if calls.has_rest and calls.is_last:
             reading.report_cut(calls.end)
         elif calls.has_rest:
             reading.report("dropped_call", calls.end, "")

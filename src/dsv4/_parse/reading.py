@@ -66,7 +66,8 @@ class ParserState(Enum):
     HALTED = "after a stop string"
 
 
-PROSE = ParserState.PROSE  # by itself, as in tag.py
+# By themselves, as in tag.py.
+PROSE, BLOCK, INVOKE = ParserState.PROSE, ParserState.BLOCK, ParserState.INVOKE
 
 # Which states may follow which.
 NEXT: dict[ParserState, frozenset[ParserState]] = {
@@ -238,8 +239,7 @@ class Reading:
 
     def is_tried(self, level: int) -> bool:
         """Whether something may still refute what is assumed at this level, the highest one."""
-        last = self.quotations[-1].level if self.quotations else 0
-        return level in (self.refuses, last)
+        return level in (self.refuses, self.quotations[-1].level if self.quotations else 0)
 
     def emit(self, event: Event) -> None:
         self.events.append(event)
@@ -358,7 +358,7 @@ class Reading:
 
         `padded` says that white space stands around the name in it.
         """
-        label = self.tags.label_of(tag.kind)
+        label = self.tags.labels.get(tag.kind)
         if label is not None and tag.is_spelled(label) and not padded:
             return
         head = tag.raw.partition(" name=")[0].rstrip(">")

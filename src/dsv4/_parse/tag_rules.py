@@ -10,7 +10,7 @@ Who asks what follows a tag waits until it is known (`Steps`), and has the answe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import replace
 from functools import lru_cache
 
@@ -191,9 +191,10 @@ class TagRules:
 
     def is_container(self, tag: Tag, tool: str) -> bool:
         """Whether a tag holds all parameters of a call, and is none itself (rules 28 and 30)."""
+        if tag.attributes or tag.broken or not tag.marked:
+            return False
         is_named = tag.label.lower().endswith(spellings.PARAMETER_CONTAINERS)
-        bare = is_named and not tag.attributes and not tag.broken
-        return tag.marked and bare and tag.label not in self.tools.keys(tool)
+        return is_named and tag.label not in self.tools.keys(tool)
 
     def is_example(self, name: str | None) -> bool:
         """Whether a call is the prompt's own example (rule 2)."""
@@ -325,12 +326,6 @@ class TagRules:
             if len(rest) > LONGEST_SPACE or rest.strip() or not (yield from self.buffer.more()):
                 return False
         return True
-
-
-def reader_of(reader: object, word: str) -> Callable[[Tag], Steps[None] | None]:
-    """The method of a reader that a word names."""
-    method: Callable[[Tag], Steps[None] | None] = getattr(reader, f"_read_{word}")
-    return method
 
 
 def is_argument(attribute: str, keys: Collection[str]) -> bool:

@@ -107,8 +107,8 @@ class QuotingValue(CallValue):
         rules, tool, in_block = self.rules, self.call.name, self.reading.block is not None
         if tag.kind != "eos" and (tag.broken or tag.kind in TOKENS):
             return TEXT
-        kind, word = rules.kind(tag, tool), rules.meaning(tag, IN_VALUE, tool)
-        if word == "eos":
+        kind = rules.kind(tag, tool)
+        if tag.kind == "eos":
             ends = not self.quoted and (yield from rules.ends_text(tag))
         elif self._region and self._is_counted(tag, kind):
             return TEXT
@@ -121,7 +121,9 @@ class QuotingValue(CallValue):
             ends = yield from rules.closes_in_run(tag.end, "invoke", tool, in_block)
         elif tag.bare or self._region:
             return TEXT
-        elif word == "outer":  # JSON has decided where it ends (rule 4)
+        elif (
+            word := rules.meaning(tag, IN_VALUE, tool)
+        ) == "outer":  # JSON has decided where it ends (rule 4)
             ends = json_ended or (yield from self.ends_at_outer_close(tag, kind))
         elif word == "next":
             ends = (json_ended and rules.key(tag, tool) is not None) or self.lets_act(tag)
