@@ -4,14 +4,17 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
+QUIETLY := install --quiet --disable-pip-version-check
+INSTALL := $(BIN)/python -m pip $(QUIETLY) --editable
 
-# What the tests need is much, and uv installs it in a fraction of pip's time. Where uv cannot be had,
-# or finds no index, pip does it: a new one, which compares links in half the time of an old one.
-INSTALL_UV := $(BIN)/python -m pip install --quiet --disable-pip-version-check uv
-UPGRADE_PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
+# What the tests need is much, and uv installs it in a fraction of pip's time, with a pip for what is
+# installed later: an environment that begins with one takes five seconds to make. Where uv cannot be
+# had, or finds no index, pip does it: a new one, which compares links in half the time of an old one.
+INSTALL_UV := $(PYTHON) -m pip --python $(BIN)/python $(QUIETLY) uv \
+	|| { $(PYTHON) -m venv $(VENV); $(BIN)/python -m pip $(QUIETLY) uv; }
+INSTALL_PIP := $(PYTHON) -m venv $(VENV); $(BIN)/python -m pip $(QUIETLY) --upgrade pip
 UV := $(BIN)/uv pip install --quiet --python $(BIN)/python
-INSTALL_TESTS := $(UV) --editable '.[test]' || { $(UPGRADE_PIP); $(INSTALL) '.[test]' --no-compile; }
+INSTALL_TESTS := $(UV) pip --editable '.[test]' || { $(INSTALL_PIP); $(INSTALL) '.[test]' --no-compile; }
 
 # An editable package is compiled when it is first imported, and each time where PYTHONDONTWRITEBYTECODE
 # is set: commands would take twice as long.
@@ -31,7 +34,7 @@ PARALLEL := -n $(WORKERS) --maxprocesses=4 --dist worksteal
 ENGINES := 'xgrammar>=0.2.8,<0.3' 'apache-tvm-ffi>=0.1.11,<0.2' 'llguidance>=1.9,<2'
 WITHOUT_MORE := --no-deps --only-binary :all:
 INSTALL_ENGINES := $(UV) $(WITHOUT_MORE) $(ENGINES) \
-	|| $(BIN)/python -m pip install --quiet --disable-pip-version-check $(WITHOUT_MORE) $(ENGINES) \
+	|| $(BIN)/python -m pip $(QUIETLY) $(WITHOUT_MORE) $(ENGINES) \
 	|| echo "no engines for grammars: their tests will be skipped"
 
 # Of the core's lines and branches, at least this share is run by the core's own tests, in percent.
@@ -235,7 +238,7 @@ $(VENV)/installed: pyproject.toml
 	touch $@
 
 $(VENV)/installed-for-tests: pyproject.toml
-	$(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv --without-pip $(VENV)
 	-$(INSTALL_UV)
 	$(INSTALL_TESTS)
 	$(INSTALL_ENGINES)

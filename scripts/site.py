@@ -69,8 +69,10 @@ def public_modules() -> dict[str, list[str]]:
 
 
 def offered(path: Path) -> list[str]:
-    """The names in a module's `__all__`, which is a list of strings."""
-    for node in statements(path.read_text("utf-8")):
+    """The names in a module's `__all__`, which is a list of strings. Most modules have none, and
+    need not be parsed to know."""
+    source = path.read_text("utf-8")
+    for node in statements(source) if "__all__" in source else ():
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
             return list(ast.literal_eval(node.value))
     return []

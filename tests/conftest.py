@@ -40,7 +40,7 @@ os.environ["DSV4_CACHE_DIR"] = str(Path(__file__).parent.parent / "build" / "tes
 UNTIMED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 
 settings.register_profile(
-    "repeatable", max_examples=200 if ALL else 40, derandomize=True, **UNTIMED
+    "repeatable", max_examples=200 if ALL else 30, derandomize=True, **UNTIMED
 )
 settings.register_profile("explore", max_examples=3000, **UNTIMED)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))

@@ -169,7 +169,7 @@ def test_transformers(size: int, v4_1_file: str) -> None:
     """The method that we install, and the template that `transformers` renders."""
     tokenizer = Tokenizer.load(v4_1_file)
     talk = Talk(size)
-    for _ in range(fewer(190, 5) * size):
+    for _ in range(fewer(190, 10) * size):
         chosen = talk.options("v4", "v4-0731", "v4-vision", "v4.1")
         conversation = with_objects(talk.conversation(chosen))
         prompt = dsv4.encode(conversation, **chosen)

@@ -103,7 +103,7 @@ class TestVectors:
 @in_engines
 @in_dialects
 class TestEveryConversation:
-    @settings(max_examples=fewer(100, 4))
+    @settings(max_examples=fewer(100, 8))
     @given(st.data())
     def test_is_as_encoded(self, engine: str, dialect: str, data: st.DataObject) -> None:
         messages = with_objects(data.draw(conversations))

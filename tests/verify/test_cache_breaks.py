@@ -140,7 +140,7 @@ class TestDeviations:
 
     def test_a_second_naive_implementation_has_the_same_sums(self) -> None:
         """On logs at random: every prompt against every earlier one, id by id."""
-        for seed in range(fewer(200, 4)):
+        for seed in range(fewer(200, 10)):
             log = random_log(random.Random(seed))
             found, summary = turns(*log), CacheSummary()
             for turn in found:

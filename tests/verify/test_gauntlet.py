@@ -91,7 +91,7 @@ def test_clean_servers_are_clean(mode: str) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_listed_faults_are_named(mode: str) -> None:
-    servers = part(servers_of("listed"), 8)
+    servers = part(servers_of("listed"), 11)
     missed = []
     for each in servers:
         report = report_on(each, mode)

@@ -148,7 +148,7 @@ class TestTheGauntlet:
         assert client.requests <= planned()[0] - MOST_REPEATS
         assert client.tokens <= planned()[1]
 
-    @pytest.mark.parametrize("truth", part(SINGLES, 14), ids=str)
+    @pytest.mark.parametrize("truth", part(SINGLES, 21), ids=str)
     def test_each_fault_is_named(self, truth: Hypothesis) -> None:
         report = report_over_http(StandIn(truth))
         if visible(truth):

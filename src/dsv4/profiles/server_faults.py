@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 from dsv4.errors import EncodeError
 from dsv4.profiles.fault_table import FAULTS, HIGHEST_LIMIT
@@ -12,8 +12,7 @@ from dsv4.profiles.fault_values import FaultChange, ServerFault
 from dsv4.profiles.server_requests import Object, unexpected
 
 
-@dataclass(frozen=True, order=True)
-class FaultVariant:
+class FaultVariant(NamedTuple):
     """A fault, and which of its variants, or its limit. Written as `id`, or `id/2` for a later
     variant."""
 

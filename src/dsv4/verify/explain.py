@@ -253,12 +253,12 @@ class _Search:
         touched = self._fits.forecasts.touched(unknown[0])
         free = [o for o in self._observations if o.probe in touched]
         fixed = [o for o in self._observations if o.probe not in touched]
-        if not self._mostly_fails(replace(hypothesis, faults=()), free):
+        if not self._mostly_fails(hypothesis.without_faults, free):
             return None
         added = self._constant(hypothesis, free)
         if not added or not all(self._fits.fits(hypothesis, o) for o in fixed):
             return None
-        if not self._is_longer(replace(hypothesis, faults=()), free):
+        if not self._is_longer(hypothesis.without_faults, free):
             return None
         return Explanation(hypothesis, hypothesis.ids, added)
 
@@ -296,7 +296,7 @@ class _Search:
         """The hypothesis with a counter that adds something to every count."""
         if any(fault.fault.any_length for fault in hypothesis.faults):
             return
-        if not self._mostly_fails(replace(hypothesis, faults=()), self._observations):
+        if not self._mostly_fails(hypothesis.without_faults, self._observations):
             return
         for explanation in self._miscounts(hypothesis):
             if not hypothesis.faults or self._shows_plainly(hypothesis):
@@ -306,7 +306,7 @@ class _Search:
         if self._without_completions.exact(hypothesis):
             faults = tuple(sorted((*hypothesis.ids, "counts-include-completion")))
             yield Explanation(hypothesis, faults)
-        added = self._constant(hypothesis, self._fits.hardest_first(replace(hypothesis, faults=())))
+        added = self._constant(hypothesis, self._fits.hardest_first(hypothesis.without_faults))
         if added:
             faults = tuple(sorted((*hypothesis.ids, "counts-offset")))
             yield Explanation(hypothesis, faults, added)
@@ -321,7 +321,7 @@ class _Search:
     def _shows_plainly(self, hypothesis: Hypothesis) -> bool:
         """Whether the faults change another count than that of the request that has everything in
         it: with any number added, that one alone would say whatever it is asked."""
-        clean = replace(hypothesis, faults=())
+        clean = hypothesis.without_faults
         predict = self._fits.forecasts.prediction
         return any(
             predict(hypothesis, o.probe) != predict(clean, o.probe)
@@ -356,7 +356,7 @@ class _Search:
         }
         every = {id for each in (best, *others) for id in each.faults}
         all_of_them = self._observations
-        clean, predict = replace(best.hypothesis, faults=()), fits.forecasts.prediction
+        clean, predict = best.hypothesis.without_faults, fits.forecasts.prediction
         return ServerVerdict(
             "explained",
             best,
@@ -396,7 +396,7 @@ class _Search:
         best, *others = nearest(self._fits, self._preferred)
         if best.faults and not any(self._fits.showing(best, id) for id in best.faults):
             # Only refusals speak for them, which whatever else is wrong would explain as well.
-            best, others = Explanation(replace(best.hypothesis, faults=()), ()), []
+            best, others = Explanation(best.hypothesis.without_faults, ()), []
         explained = len(self._fits.explained_by(best))
         acting = self._fits.acting(best)
         if explained * 2 < len(self._observations):  # so it may well be another server

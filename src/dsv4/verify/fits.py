@@ -80,7 +80,7 @@ class Fits:
     def exact(self, hypothesis: Hypothesis) -> bool:
         """Whether nothing is contradicted. Most hypotheses fail where the clean server does: that
         is looked at first."""
-        server = replace(hypothesis, faults=())
+        server = hypothesis.without_faults
         return all(self.fits(hypothesis, o) for o in self.hardest_first(server))
 
     def hardest_first(self, server: Hypothesis) -> Sequence[Observation]:

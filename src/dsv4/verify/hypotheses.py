@@ -62,6 +62,11 @@ class Hypothesis:
         """The ids of the faults, sorted."""
         return tuple(sorted({each.id for each in self.faults}))
 
+    @property
+    def without_faults(self) -> Hypothesis:
+        """The same server, clean."""
+        return Hypothesis(self.profile, self.dialect)
+
     def having(self, *faults: FaultVariant) -> Hypothesis:
         """The same server with more `faults`."""
         together = ordered({*self.faults, *faults})
