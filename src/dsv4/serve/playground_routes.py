@@ -168,11 +168,11 @@ class FunctionRoute(PageRoute):
     async def _answer(self, name: str, data: bytes, receive: asgi.Receive) -> tuple[int, bytes]:
         """What a function says. One that nobody waits for any more is not begun."""
 
-        async def called() -> tuple[int, bytes]:
+        async def reply() -> tuple[int, bytes]:
             loop, context = asyncio.get_running_loop(), self._context()
             return await loop.run_in_executor(self._pool, answer, name, data, context)
 
-        return await asgi.while_connected(called(), receive)
+        return await asgi.while_connected(reply(), receive)
 
     def _context(self) -> PlaygroundContext:
         """As things are now: the backend may have been met since."""

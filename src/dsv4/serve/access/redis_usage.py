@@ -61,14 +61,14 @@ class RedisUsage(UsageTable):
                 self._change_here(name, change)
 
     async def _change_there(self, name: str, change: UsageChange) -> None:
-        text, now = await self._watch.asked(partial(self._swapped, name, "", ""))
+        text, now = await self._watch.ask(partial(self._swapped, name, "", ""))
         while True:
             usage, moments = self._read(name, text, now)
             # Known also where the change is refused, and not changed before Redis has it.
             self._usages[name] = replace(usage, streams=dict(usage.streams))
             change(usage, now)
             new_text = json.dumps({"usage": asdict(usage), "seen": moments})
-            text, now = await self._watch.asked(partial(self._swapped, name, text, new_text))
+            text, now = await self._watch.ask(partial(self._swapped, name, text, new_text))
             if text == new_text:  # else another process has changed it meanwhile
                 break
         self._usages[name] = usage
