@@ -43,7 +43,7 @@ from dsv4.serve.gateway_state import GatewayState
 from dsv4.serve.observe.inspector import PATIENCE_SECONDS, Inspector
 from dsv4.serve.sessions.session_calls import checked_session_id
 from dsv4.serve.settings import MIB, SettingError
-from dsv4.serve.storage.stored_turns import StoreFailure
+from dsv4.serve.storage.turn_stores import StoreFailure
 from dsv4.serve.upstreams.network_path import is_loopback
 from dsv4.trajectories.trajectory_export import built_session
 

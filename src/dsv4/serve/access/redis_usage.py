@@ -15,7 +15,7 @@ from uuid import uuid4
 from dsv4.serve.access.key_usage import DAY, KeyUsage, UsageChange, UsageTable
 from dsv4.serve.settings import without_password
 from dsv4.serve.storage.redis_store import redis_at, redis_failures, scripts_in
-from dsv4.serve.storage.stored_turns import StoreFailure
+from dsv4.serve.storage.turn_stores import StoreFailure
 from dsv4.serve.storage.watched_store import StoreWatch
 
 _SCRIPTS = Path(__file__).with_name("redis_scripts")

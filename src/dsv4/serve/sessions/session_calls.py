@@ -31,7 +31,7 @@ from dsv4.serve.choice_reader import ChoiceReader
 from dsv4.serve.observe.metrics import Metrics
 from dsv4.serve.prepared_request import PreparedRequest, new_turn_ids
 from dsv4.serve.sessions import SessionStore
-from dsv4.serve.storage.stored_turns import StoreFailure
+from dsv4.serve.storage.turn_stores import StoreFailure
 from dsv4.tokens import Tokenizer
 from dsv4.trajectories.recorded_calls import (
     CallState,

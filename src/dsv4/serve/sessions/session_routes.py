@@ -34,7 +34,7 @@ from dsv4.serve.gateway_state import GatewayState
 from dsv4.serve.plain_routes import RouteBody, RouteFunction, json_route
 from dsv4.serve.sessions import SessionStore
 from dsv4.serve.sessions.session_calls import checked_session_id, session_error
-from dsv4.serve.storage.stored_turns import StoreFailure
+from dsv4.serve.storage.turn_stores import StoreFailure
 from dsv4.trajectories.session_file import SessionRecord, SessionRefused, new_session_id
 from dsv4.trajectories.trajectory_export import built_session
 

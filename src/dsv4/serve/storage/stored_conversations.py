@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeGuard
 from dsv4.api import ApiError, request_fields
 from dsv4.api.request_fields import JsonObject, clean
 from dsv4.serve.backend import read_object
-from dsv4.serve.storage.stored_turns import TurnStore
+from dsv4.serve.storage.turn_stores import TurnStore
 
 
 class StoredResponse(NamedTuple):

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from dsv4.serve.storage.stored_turns import MemoryTurnStore, StoreFailure, TurnStore
+from dsv4.serve.storage.turn_stores import MemoryTurnStore, StoreFailure, TurnStore
 
 # What has failed is not asked again for so long: an outage must not cost every request the time
 # that it takes to notice one.
