@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from dsv4.api import ApiRequest, chat
 from dsv4.serve.storage import stored_turns
 from dsv4.serve.storage.stored_turns import (
-    MemoryTurnStore,
     SampledCall,
     SampledTurn,
     SampledTurns,
@@ -22,6 +21,7 @@ from dsv4.serve.storage.stored_turns import (
     turn_key,
     turn_keys,
 )
+from dsv4.serve.storage.turn_stores import MemoryTurnStore
 from rows import each_row
 
 TURN = SampledTurn(

@@ -15,12 +15,7 @@ from standins import free_port, redis_server
 from dsv4.serve.settings import SettingError, Settings
 from dsv4.serve.storage import store_for
 from dsv4.serve.storage.redis_store import RedisTurnStore
-from dsv4.serve.storage.stored_turns import (
-    MemoryTurnStore,
-    SqliteTurnStore,
-    StoreFailure,
-    TurnStore,
-)
+from dsv4.serve.storage.turn_stores import MemoryTurnStore, SqliteTurnStore, StoreFailure, TurnStore
 
 MakeStore = Callable[..., TurnStore]
 

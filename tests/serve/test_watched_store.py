@@ -14,7 +14,7 @@ from standins import THINK_END, Scripted, free_port, redis_server
 
 from dsv4.serve import Chunk
 from dsv4.serve.storage import watched_store
-from dsv4.serve.storage.stored_turns import MemoryTurnStore, StoreFailure
+from dsv4.serve.storage.turn_stores import MemoryTurnStore, StoreFailure
 from dsv4.serve.storage.watched_store import StoreWatch, WatchedStore
 
 

@@ -105,7 +105,7 @@ class TokenLogprobs:
         for event in events:
             if isinstance(event, (ReasoningDelta, ContentDelta)) and event.text:
                 self._logprobs_of[id(event)] = [
-                    _logprob_json(token) for token in self._taken(event.text)
+                    _logprob_json(token) for token in self._tokens_of(event.text)
                 ]
 
     def of(self, event: Event) -> list[dict[str, Any]] | None:
@@ -126,7 +126,7 @@ class TokenLogprobs:
         data = None if id is None else self._bytes_of_ids.get(id)
         return token.encode("utf-8", "replace") if data is None else data
 
-    def _taken(self, text: str) -> list[_TokenLogprob]:
+    def _tokens_of(self, text: str) -> list[_TokenLogprob]:
         """The tokens of a text. Those before it were markup, those after it are yet to be shown."""
         tokens, self._waiting = self._waiting, []
         data = text.encode("utf-8", "replace")

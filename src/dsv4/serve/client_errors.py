@@ -9,7 +9,7 @@ from dsv4.api import ApiError
 from dsv4.api.errors import as_api_error
 from dsv4.serve.access.stream_gate import Busy
 from dsv4.serve.backend import BackendError
-from dsv4.serve.storage.stored_turns import StoreFailure
+from dsv4.serve.storage.turn_stores import StoreFailure
 
 
 class BrokenOff(Exception):

@@ -47,7 +47,7 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
 
     def _session_of(self, scope: asgi.Scope, headers: Mapping[str, str]) -> str | None:
         """The session that a request is in, if any."""
-        return self._server.sessions.named(scope, headers)
+        return self._server.sessions.session_id(scope, headers)
 
     def _unread(self, body: JsonObject) -> list[str]:
         """The fields of a body that nothing here reads."""
@@ -58,9 +58,9 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
         """What a body asks for."""
         return self._server.model.read(body, self._protocol)
 
-    def _in_session(self, read: ReceivedRequest, session: SessionEntry) -> ReceivedRequest:
+    def _in_session(self, request: ReceivedRequest, session: SessionEntry) -> ReceivedRequest:
         """A request as its session wants it."""
-        return replace(read, call=session.applied(read.call))
+        return replace(request, call=session.applied(request.call))
 
     @abstractmethod
     async def _prepare(self, received: ReceivedRequest, client: CompletionClient) -> PreparedT:
@@ -85,13 +85,13 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
             watch = server.inspector.watched(key.name, self._label, data, name, agent)
         async with server.access.meter.admitted(key.name, key.limits):
             with watch as on_begin:
-                read = await self._read(data, key)
-                choices = read.call.n
+                request = await self._read(data, key)
+                choices = request.call.n
                 async with (
                     server.sessions.entered(name, key, choices) as session,
                     server.access.meter.more_streams(key.name, key.limits, choices - 1),
                 ):
-                    received = read if session is None else self._in_session(read, session)
+                    received = request if session is None else self._in_session(request, session)
                     with server.gate.place(choices) as turn:
                         ways = (receive, send, scope.get(asgi.SEND_PIECE, send))
                         client = CompletionClient(

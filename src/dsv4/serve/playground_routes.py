@@ -43,7 +43,7 @@ from dsv4.serve.gateway_state import GatewayState
 from dsv4.serve.observe.inspector import PATIENCE_SECONDS, Inspector
 from dsv4.serve.sessions.session_calls import checked_session_id
 from dsv4.serve.settings import MIB, SettingError
-from dsv4.serve.storage.stored_turns import StoreFailure
+from dsv4.serve.storage.turn_stores import StoreFailure
 from dsv4.serve.upstreams.network_path import is_loopback
 from dsv4.trajectories.trajectory_export import built_session
 
@@ -168,11 +168,11 @@ class FunctionRoute(PageRoute):
     async def _answer(self, name: str, data: bytes, receive: asgi.Receive) -> tuple[int, bytes]:
         """What a function says. One that nobody waits for any more is not begun."""
 
-        async def called() -> tuple[int, bytes]:
+        async def reply() -> tuple[int, bytes]:
             loop, context = asyncio.get_running_loop(), self._context()
             return await loop.run_in_executor(self._pool, answer, name, data, context)
 
-        return await asgi.while_connected(called(), receive)
+        return await asgi.while_connected(reply(), receive)
 
     def _context(self) -> PlaygroundContext:
         """As things are now: the backend may have been met since."""

@@ -34,10 +34,10 @@ class ResponseRoutes:
     def __init__(self, server: GatewayState) -> None:
         self._server = server
 
-    async def stored(self, scope: Scope, key: Key) -> StoredResponse:
+    async def _stored_response(self, scope: Scope, key: Key) -> StoredResponse:
         """The stored response that a path names."""
         id = scope["path_params"]["id"]
-        entry = await self._server.storage.responses.found(key.name, id)
+        entry = await self._server.storage.responses.find(key.name, id)
         if entry is None or entry.response["id"] != id:
             expected = "the id of a response that is stored here"
             raise ApiError(f"found {id!r}, expected {expected}", status=404)
@@ -45,7 +45,7 @@ class ResponseRoutes:
 
     async def response(self, scope: Scope, key: Key, data: bytes) -> JsonObject | RouteBody:
         """A stored response: whole, or with `stream=true` as the events that it was."""
-        response, query = (await self.stored(scope, key)).response, query_of(scope)
+        response, query = (await self._stored_response(scope, key)).response, query_of(scope)
         if scope["method"] == "DELETE":
             await self._server.storage.responses.forget(key.name, response["id"])
             return {"id": response["id"], "object": "response", "deleted": True}
@@ -58,7 +58,7 @@ class ResponseRoutes:
 
     async def input_items(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
         """What a response answers, a page at a time."""
-        entry = await self.stored(scope, key)
+        entry = await self._stored_response(scope, key)
         query = query_of(scope)
         items = [_as_item(item, n, entry) for n, item in enumerate(entry.input)]
         if query.get("order", "desc") != "asc":
@@ -74,7 +74,7 @@ class ResponseRoutes:
         return {"object": "list", "data": page, "has_more": len(page) < len(items), **ends}
 
     async def cancel(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
-        await self.stored(scope, key)
+        await self._stored_response(scope, key)
         raise ApiError("Only a response with `background` can be cancelled, and this one is over.")
 
     async def compact(self, scope: Scope, key: Key, data: bytes) -> JsonObject:

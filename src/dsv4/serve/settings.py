@@ -324,13 +324,13 @@ def _from_toml(path: str) -> dict[str, Any]:
         import tomli as tomllib
     try:
         with open(path, "rb") as file:
-            read = tomllib.load(file)
+            table = tomllib.load(file)
     except OSError as error:
         raise SettingError("config", f"{path}: {os_error_reason(error)}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingError("config", f"{path}: not TOML: {error}") from None
     values = {}
-    for key, value in read.items():
+    for key, value in table.items():
         name = key.replace("-", "_")
         if name not in SETTING_TYPES or name == "config":
             problem = f"{path}: found the key {short_repr(key)}, expected a setting"

@@ -15,7 +15,7 @@ from uuid import uuid4
 from dsv4.serve.access.key_usage import DAY, KeyUsage, UsageChange, UsageTable
 from dsv4.serve.settings import without_password
 from dsv4.serve.storage.redis_store import redis_at, redis_failures, scripts_in
-from dsv4.serve.storage.stored_turns import StoreFailure
+from dsv4.serve.storage.turn_stores import StoreFailure
 from dsv4.serve.storage.watched_store import StoreWatch
 
 _SCRIPTS = Path(__file__).with_name("redis_scripts")
@@ -61,14 +61,14 @@ class RedisUsage(UsageTable):
                 self._change_here(name, change)
 
     async def _change_there(self, name: str, change: UsageChange) -> None:
-        text, now = await self._watch.asked(partial(self._swapped, name, "", ""))
+        text, now = await self._watch.ask(partial(self._swapped, name, "", ""))
         while True:
             usage, moments = self._read(name, text, now)
             # Known also where the change is refused, and not changed before Redis has it.
             self._usages[name] = replace(usage, streams=dict(usage.streams))
             change(usage, now)
             new_text = json.dumps({"usage": asdict(usage), "seen": moments})
-            text, now = await self._watch.asked(partial(self._swapped, name, text, new_text))
+            text, now = await self._watch.ask(partial(self._swapped, name, text, new_text))
             if text == new_text:  # else another process has changed it meanwhile
                 break
         self._usages[name] = usage

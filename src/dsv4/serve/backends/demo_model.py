@@ -321,13 +321,13 @@ class _SmallestValues:
             names = required_of(schema)
             return {name: self.value(properties.get(name, {}), depth + 1) for name in names}
         if kind == "array":
-            items, count = schema.get("items", {}), self._taken(schema.get("minItems"))
+            items, count = schema.get("items", {}), self._take(schema.get("minItems"))
             return [self.value(items, depth + 1) for _ in range(count)]
         if kind == "string":
-            return "demo".ljust(self._taken(schema.get("minLength")), "o")
+            return "demo".ljust(self._take(schema.get("minLength")), "o")
         return _number(schema) if kind in ("integer", "number") else _EMPTY.get(kind)
 
-    def _taken(self, least: object) -> int:
+    def _take(self, least: object) -> int:
         """As many parts as a schema asks for, of those that are left."""
         count = min(max(least, 0), max(self._parts_left, 0)) if isinstance(least, int) else 0
         self._parts_left -= count

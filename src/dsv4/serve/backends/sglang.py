@@ -53,11 +53,13 @@ class SglangBackend(HttpBackend):
         return ImageSupport(False, "SGLang says of its model that it has no image understanding")
 
     def stream(self, prompt: Prompt, ids: Sequence[int] | None, options: Options) -> Chunks:
-        body = partial(self._asked if prompt.images else _body, prompt, ids, options)
+        body = partial(self._body_with_images if prompt.images else _body, prompt, ids, options)
         progress = _SglangProgress(len(ids or ()), options.routed_experts)
         return self._upstream.chunks("/generate", body, progress.chunk)
 
-    async def _asked(self, prompt: Prompt, ids: Sequence[int] | None, options: Options) -> bytes:
+    async def _body_with_images(
+        self, prompt: Prompt, ids: Sequence[int] | None, options: Options
+    ) -> bytes:
         urls = image_urls(prompt, ids, await self.check_images())
         return await large_body({**await _body(prompt, ids, options), "image_data": urls})
 

@@ -131,7 +131,7 @@ def _switched(body: JsonObject, server: AdaptedServer, thinking: bool) -> JsonOb
     return {**body, "chat_template_kwargs": {**options, **switches}}
 
 
-def _asked(body: JsonObject) -> NeutralRequest:
+def _request_options(body: JsonObject) -> NeutralRequest:
     """What the options of a request say, in whichever fields."""
     fields = ("thinking", "reasoning_effort", "chat_template_kwargs", "tool_choice")
     options = {name: body[name] for name in fields if name in body}
@@ -146,7 +146,7 @@ def _is_forced(body: JsonObject) -> bool:
 
 
 def _with_thinking(body: JsonObject, server: AdaptedServer) -> JsonObject:
-    options = _asked(body)
+    options = _request_options(body)
     thinking = False if options.effort == OFF else options.thinking
     if thinking is None and _is_forced(body):
         return body
@@ -164,7 +164,7 @@ _EFFORT_NUMBERS = {"low": 50, "high": 75, "max": 100}
 
 
 def _with_effort(body: JsonObject, server: AdaptedServer) -> JsonObject:
-    effort = _asked(body).effort
+    effort = _request_options(body).effort
     if effort is None:
         return body
     if isinstance(effort, int):
@@ -205,7 +205,7 @@ def _with_allowed_tools(body: JsonObject, server: AdaptedServer) -> JsonObject:
     choice = body.get("tool_choice")
     if not isinstance(choice, dict) or choice.get("type") != "allowed_tools":
         return body
-    rule = _asked(body).choice
+    rule = _request_options(body).choice
     names = {name for _, name in rule.allowed or ()}
     tools = [tool for tool in body.get("tools") or () if _function_of(tool).get("name") in names]
     return {**body, "tools": tools, "tool_choice": rule.mode}

@@ -61,7 +61,7 @@ def _part_texts(part: object, place: str) -> Iterator[SpokenText]:
         yield inner or is_reasoning, text
 
 
-def called(delta: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def call_pieces(delta: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """The pieces of calls in a delta. Raises a `BackendError` for what is none."""
     pieces = delta.get("tool_calls")
     if isinstance(pieces, dict):

@@ -20,7 +20,8 @@ from dsv4.serve.heal import adaptations
 from dsv4.serve.heal.request_adapter import RequestAdapter
 from dsv4.serve.heal.upstream_habits import UpstreamHabits
 from dsv4.serve.settings import Settings
-from dsv4.serve.storage.stored_turns import MemoryTurnStore, SampledTurns
+from dsv4.serve.storage.stored_turns import SampledTurns
+from dsv4.serve.storage.turn_stores import MemoryTurnStore
 from dsv4.tokens import Tokenizer
 from dsv4.verify.token_counts import PromptCounter
 

@@ -31,7 +31,7 @@ from dsv4.api import ApiRequest
 from dsv4.api.api_request import protocol_call_id
 from dsv4.serve.backend import Chunk, read_text
 from dsv4.serve.choice_reader import ChoiceReader
-from dsv4.serve.heal.chat_delta import UpstreamCall, UpstreamCalls, called, spoken_texts
+from dsv4.serve.heal.chat_delta import UpstreamCall, UpstreamCalls, call_pieces, spoken_texts
 from dsv4.serve.heal.upstream_habits import UpstreamHabits
 from dsv4.tokens import Tokenizer
 
@@ -76,23 +76,23 @@ class HealingReader(ChoiceReader):
         for is_reasoning, text in spoken_texts(delta):
             if text:
                 events += self._say(text, is_reasoning)
-        for piece in called(delta):
+        for piece in call_pieces(delta):
             self._calls.add(piece)
         return events
 
     def _say(self, text: str, reasoning: bool) -> list[Event]:
         """Text of the upstream's: read at once, unless it is not known yet what it is."""
         if self._content_first is False:
-            return self._spoken(text, reasoning)
+            return self._text_events(text, reasoning)
         if reasoning:
             self._habits.saw_field()
         if self._content_first:
-            return self._spoken(text, reasoning)
+            return self._text_events(text, reasoning)
         if reasoning:
-            return [*self._released(False), *self._spoken(text, True)]
+            return [*self._release(False), *self._text_events(text, True)]
         in_content = self._habits.reasons_in_content
         if self._call.stream and in_content is not None:
-            return [*self._released(in_content), *self._spoken(text, False)]
+            return [*self._release(in_content), *self._text_events(text, False)]
         return self._hold(text)
 
     def _hold(self, text: str) -> list[Event]:
@@ -101,21 +101,21 @@ class HealingReader(ChoiceReader):
         self._pieces.append(text)
         self._held_size += len(text)
         if self._opens_thinking():
-            return self._released(False)
+            return self._release(False)
         if self._ends_thinking(text):
             self._habits.saw_in_content()
-            return self._released(self._habits.reasoning_place != "field")
+            return self._release(self._habits.reasoning_place != "field")
         if self._call.stream and self._held_size >= _MOST_HELD:
-            return self._released(False)
+            return self._release(False)
         return []
 
-    def _released(self, content_first: bool) -> list[Event]:
+    def _release(self, content_first: bool) -> list[Event]:
         """Decides how the content is read, and reads what was held back."""
         self._content_first = content_first
         text, self._pieces, self._tail = "".join(self._pieces), [], ""
-        return self._spoken(text, False) if text else []
+        return self._text_events(text, False) if text else []
 
-    def _spoken(self, text: str, reasoning: bool) -> list[Event]:
+    def _text_events(self, text: str, reasoning: bool) -> list[Event]:
         """Text of the upstream's, with the border written that its two fields stand for. Where
         content begins with reasoning, it has the border itself."""
         events: list[Event] = []
@@ -193,7 +193,7 @@ class HealingReader(ChoiceReader):
         if self._content_first is not None:
             return []
         # A thought that was cut has no end.
-        return self._released(is_cut and self._habits.reasoning_place == "content")
+        return self._release(is_cut and self._habits.reasoning_place == "content")
 
     def _without_twins(self, events: list[Event]) -> list[UpstreamCall]:
         """The upstream's calls but those that it leaked as well: equal ones are one, and would run

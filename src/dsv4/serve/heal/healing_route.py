@@ -78,7 +78,7 @@ class HealingRun(CompletionRun[HealedRequest]):
         return PromptPrefix.of_messages(self._prepared.outgoing.body)
 
     def _as_client_knows(self, turn: SampledTurn) -> SampledTurn:
-        return self._prepared.outgoing.kept(turn)
+        return self._prepared.outgoing.client_turn(turn)
 
     async def _remember(self, turn: SampledTurn) -> None:
         await self._server.healer.adapter.remember(
@@ -100,9 +100,9 @@ class HealingRoute(CompletionRoute[HealedRequest]):
         call = super()._read_call(without_the_servers_own(body) if is_chat else body)
         return replace(call, names=with_flat_names(call.names))
 
-    def _in_session(self, read: ReceivedRequest, session: SessionEntry) -> ReceivedRequest:
-        request = super()._in_session(read, session)
-        return replace(request, body={**read.body, **session.sampling})
+    def _in_session(self, request: ReceivedRequest, session: SessionEntry) -> ReceivedRequest:
+        inside = super()._in_session(request, session)
+        return replace(inside, body={**request.body, **session.sampling})
 
     async def _prepare(self, received: ReceivedRequest, client: CompletionClient) -> HealedRequest:
         server, session = self._server, client.session

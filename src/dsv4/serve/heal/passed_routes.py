@@ -92,7 +92,7 @@ class PassedRoute(ReportedRoute):
         try:
             async with server.access.meter.admitted(key.name, key.limits, choices):
                 with server.gate.place(choices) as turn:
-                    request = self._asked(scope, path, data)
+                    request = self._upstream_answer(scope, path, data)
                     return await asgi.while_connected(run.copy(request, turn), receive)
         except BackendError as error:
             if not run.has_begun:
@@ -124,7 +124,7 @@ class PassedRoute(ReportedRoute):
             raise ApiError(f"found a body of type {kind}, {expected}", status=415)
         return await asgi.read_body(scope, receive, self._server.settings)
 
-    def _asked(
+    def _upstream_answer(
         self, scope: asgi.Scope, path: str, data: bytes
     ) -> AbstractAsyncContextManager[PassedAnswer]:
         query = scope["query_string"].decode("latin-1")

@@ -61,7 +61,7 @@ class SentRequest:
         sent_count = _count_images(self.body.get("messages") or ())
         return NO_IMAGES if not count else ImageFacts(sent_count, count - sent_count)
 
-    def kept(self, turn: SampledTurn) -> SampledTurn:
+    def client_turn(self, turn: SampledTurn) -> SampledTurn:
         """A turn of the answer, with the client's own names of tools."""
         names = self.names or {}
         calls = []

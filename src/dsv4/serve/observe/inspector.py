@@ -140,7 +140,7 @@ class InspectedRequest:
         return sum(map(getsizeof, texts)) + _REPAIR_BYTES * repairs + _REPAIR_BYTES
 
     @property
-    def heard(self) -> int:
+    def event_count(self) -> int:
         """Grows with everything that the backend sends."""
         return 0 if self.run is None else sum(len(reader.events) for reader in self.run.readers)
 
@@ -321,7 +321,7 @@ class Inspector:
     def _look(self) -> None:
         """Gives a new version to what is not as it was when somebody looked last."""
         for number, request in self._requests.items():
-            look = (request.stage, request.heard)
+            look = (request.stage, request.event_count)
             version = self._versions.get(number)
             if version is None or version[1] != look:
                 self._version += 1

@@ -67,12 +67,12 @@ class RedisSessionStore:
     def _keys(self, id: str, *kinds: str) -> list[str]:
         return [self._key(kind, id) for kind in kinds]
 
-    async def _asked(self, answer: Awaitable[T]) -> T:
+    async def _answer(self, answer: Awaitable[T]) -> T:
         with redis_failures():
             return await answer
 
     async def _run(self, name: str, keys: list[str], *args: Any) -> Any:
-        return await self._asked(self._scripts[name](keys=keys, args=args))
+        return await self._answer(self._scripts[name](keys=keys, args=args))
 
     # Calls.
 
@@ -116,7 +116,7 @@ class RedisSessionStore:
         while entry.base is None:
             key, longest = self._key("ends", id), len(call.prompt)
             find = partial(self._client.zrevrangebyscore, start=len(ends), num=ENDS_AT_ONCE)
-            page = await self._asked(find(key, longest, 0))
+            page = await self._answer(find(key, longest, 0))
             if not page:
                 break
             ends += [CallEnd(int(n), *rest) for n, *rest in (p.decode().split() for p in page)]
@@ -133,26 +133,26 @@ class RedisSessionStore:
 
     async def _keep_picture(self, id: str, name: str, data: bytes) -> None:
         session, pictures = self._keys(id, "session", "pictures")
-        if await self._asked(self._client.hsetnx(pictures, name, data)):
-            await self._asked(self._client.hincrby(session, "size", len(data)))
-            await self._asked(self._client.hincrby(self._key("facts"), "size", len(data)))
+        if await self._answer(self._client.hsetnx(pictures, name, data)):
+            await self._answer(self._client.hincrby(session, "size", len(data)))
+            await self._answer(self._client.hincrby(self._key("facts"), "size", len(data)))
 
     async def picture(self, id: str, name: str) -> bytes | None:
         value = self._client.hget(self._key("pictures", id), name)
-        data: bytes | None = await self._asked(value)
+        data: bytes | None = await self._answer(value)
         return data
 
     async def undelivered(self, id: str, calls: Sequence[str]) -> None:
         key = self._key("calls", id)
-        await self._asked(self._client.hset(key, mapping={f"d:{call}": 1 for call in calls}))
+        await self._answer(self._client.hset(key, mapping={f"d:{call}": 1 for call in calls}))
 
     async def incomplete(self, id: str) -> None:
         key = self._key("session", id)
-        if await self._asked(self._client.exists(key)):
-            await self._asked(self._client.hset(key, "complete", 0))
+        if await self._answer(self._client.exists(key)):
+            await self._answer(self._client.hset(key, "complete", 0))
 
     async def calls(self, id: str) -> list[RecordedCall]:
-        fields = await self._asked(self._client.hgetall(self._key("calls", id)))
+        fields = await self._answer(self._client.hgetall(self._key("calls", id)))
         listing = sorted((int(n), f[2:].decode()) for f, n in fields.items() if f.startswith(b"n:"))
         return [_recorded(fields, call, number) for number, call in listing]
 
@@ -165,13 +165,13 @@ class RedisSessionStore:
         values = (record.id, record.owner, group, text, time.time(), SESSION_BYTES + len(text))
         if not await self._run("create", [*keys, self._key("group", group)], *values):
             raise SessionRefused("exists")
-        return await self._known(record.id)
+        return await self._existing_record(record.id)
 
     async def session(self, id: str) -> SessionRecord | None:
-        fields = await self._asked(self._client.hgetall(self._key("session", id)))
+        fields = await self._answer(self._client.hgetall(self._key("session", id)))
         return _record(fields) if fields else None
 
-    async def _known(self, id: str) -> SessionRecord:
+    async def _existing_record(self, id: str) -> SessionRecord:
         record = await self.session(id)
         if record is None:
             raise SessionRefused("unknown")
@@ -183,7 +183,7 @@ class RedisSessionStore:
         key = self._key("index") if group is None else self._key("group", group)
         records: list[SessionRecord] = []
         while len(records) < limit:
-            page = await self._asked(
+            page = await self._answer(
                 self._client.zrangebyscore(
                     key, f"({after}", "+inf", start=0, num=limit, withscores=True
                 )
@@ -210,20 +210,20 @@ class RedisSessionStore:
             pipe.multi()
             pipe.hset(key, "said", json.dumps(description_of(replace(record, **change(record)))))
 
-        await self._asked(self._client.transaction(do, key))
+        await self._answer(self._client.transaction(do, key))
 
     async def close_session(self, id: str) -> SessionRecord:
         keys = self._keys(id, "session", "index:closed")
         if not await self._run("close", keys, id, time.time()):
             raise SessionRefused("unknown")
-        return await self._known(id)
+        return await self._existing_record(id)
 
     async def delete(self, id: str) -> bool:
         keys = self._keys(id, "session", "calls", "ends", "index", "facts", "pictures")
         return bool(await self._run("delete", keys, id, self._key("group")))
 
     async def _changes_since(self, began: float) -> list[WeightsChange]:
-        rows = await self._asked(
+        rows = await self._answer(
             self._client.zrangebyscore(self._key("weights"), f"({began}", "+inf")
         )
         return [WeightsChange(*json.loads(row)) for row in rows]
@@ -233,25 +233,25 @@ class RedisSessionStore:
         both = self._client.pipeline(transaction=True)
         both.hset(self._key("facts"), "weights", json.dumps(version))
         both.zadd(self._key("weights"), {json.dumps([now, version]): now})
-        await self._asked(both.execute())
+        await self._answer(both.execute())
 
     # Bounds.
 
     async def sweep(self) -> None:
         """Closes what is idle and deletes what is too old or too much."""
         now, find = time.time(), self._client.zrangebyscore
-        for id in await self._asked(find(self._key("index:touched"), 0, now - self._keep.idle)):
+        for id in await self._answer(find(self._key("index:touched"), 0, now - self._keep.idle)):
             await self.close_session(id.decode())
-        for id in await self._asked(find(self._key("index:closed"), 0, now - self._keep.seconds)):
+        for id in await self._answer(find(self._key("index:closed"), 0, now - self._keep.seconds)):
             await self.delete(id.decode())
         await self._make_room()
 
     async def _make_room(self) -> bool:
         while True:
-            size = await self._asked(self._client.hget(self._key("facts"), "size"))
+            size = await self._answer(self._client.hget(self._key("facts"), "size"))
             if int(size or 0) <= self._keep.size:
                 return True
-            oldest = await self._asked(self._client.zrange(self._key("index:closed"), 0, 0))
+            oldest = await self._answer(self._client.zrange(self._key("index:closed"), 0, 0))
             if not oldest:
                 return False
             await self.delete(oldest[0].decode())

@@ -31,7 +31,7 @@ from dsv4.serve.choice_reader import ChoiceReader
 from dsv4.serve.observe.metrics import Metrics
 from dsv4.serve.prepared_request import PreparedRequest, new_turn_ids
 from dsv4.serve.sessions import SessionStore
-from dsv4.serve.storage.stored_turns import StoreFailure
+from dsv4.serve.storage.turn_stores import StoreFailure
 from dsv4.tokens import Tokenizer
 from dsv4.trajectories.recorded_calls import (
     CallState,
@@ -59,9 +59,9 @@ def checked_session_id(id: object, path: str | None = None) -> str:
     return id
 
 
-def session_error(refused: SessionRefused) -> ApiError:
+def session_error(refusal: SessionRefused) -> ApiError:
     """A session that cannot be used, as an error that a protocol can write."""
-    message, status = _REFUSALS[refused.why]
+    message, status = _REFUSALS[refusal.why]
     return ApiError(message, status=status)
 
 
@@ -85,7 +85,7 @@ class Sessions:
     # Of these something could not be recorded, and that could not be either.
     _lacking: set[str] = field(default_factory=set)
 
-    def named(self, scope: Scope, headers: Mapping[str, str]) -> str | None:
+    def session_id(self, scope: Scope, headers: Mapping[str, str]) -> str | None:
         """The session that a request names; None if it names none."""
         by_path = scope.get("path_params", {}).get("session")
         by_header = headers.get(SESSION_HEADER)
@@ -125,7 +125,7 @@ class Sessions:
             if isinstance(problem, SessionRefused) and problem.why != "full":
                 raise session_error(problem) from None
             is_full = isinstance(problem, SessionRefused)
-            self.lost(name, "the store is full" if is_full else str(problem))
+            self.note_loss(name, "the store is full" if is_full else str(problem))
             record = SessionRecord(name, key.name)
             return SessionEntry(self, record, ids, None, began, is_recorded=False)
         if name in self._lacking:
@@ -133,7 +133,7 @@ class Sessions:
             self.later(name, lambda store: store.incomplete(name))
         return SessionEntry(self, record, ids, weights, began)
 
-    def lost(self, name: str, why: str) -> None:
+    def note_loss(self, name: str, why: str) -> None:
         """Tells that something of a session was not recorded."""
         self.metrics.count("session_records_lost")
         self._lacking.add(name)
@@ -147,7 +147,7 @@ class Sessions:
         except SessionRefused:
             return  # it was deleted meanwhile
         except StoreFailure as failure:
-            self.lost(name, str(failure))
+            self.note_loss(name, str(failure))
 
     def later(self, name: str, work: Callable[[SessionStore], Awaitable[None]]) -> None:
         """The same, where nobody waits for it."""

@@ -34,7 +34,7 @@ from dsv4.serve.gateway_state import GatewayState
 from dsv4.serve.plain_routes import RouteBody, RouteFunction, json_route
 from dsv4.serve.sessions import SessionStore
 from dsv4.serve.sessions.session_calls import checked_session_id, session_error
-from dsv4.serve.storage.stored_turns import StoreFailure
+from dsv4.serve.storage.turn_stores import StoreFailure
 from dsv4.trajectories.session_file import SessionRecord, SessionRefused, new_session_id
 from dsv4.trajectories.trajectory_export import built_session
 
@@ -74,8 +74,8 @@ class SessionRoutes:
             self._server.access.check_admin(key)
             try:
                 return await handle(scope, key, data)
-            except SessionRefused as refused:
-                raise session_error(refused) from None
+            except SessionRefused as refusal:
+                raise session_error(refusal) from None
             except StoreFailure as failure:
                 message = f"The store of sessions does not answer: {failure}"
                 raise ApiError(message, status=503) from None
@@ -83,10 +83,10 @@ class SessionRoutes:
         return json_route(self._server, path, method, guarded)
 
     async def create(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
-        record = await self._store.create(self._asked(self._body(data), key))
+        record = await self._store.create(self._new_record(self._body(data), key))
         return {**record.to_json(), "urls": session_urls(scope, record.id)}
 
-    def _asked(self, body: JsonObject, key: Key) -> SessionRecord:
+    def _new_record(self, body: JsonObject, key: Key) -> SessionRecord:
         _check_names(body, _FIELDS, None)
         id = body.get("id")
         values = {name: body[name] for name in _OPTIONS if body.get(name) is not None}
@@ -126,14 +126,14 @@ class SessionRoutes:
         return {"data": [record.to_json() for record in records], "next": following}
 
     async def get(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
-        record = await self._known(scope)
+        record = await self._existing_record(scope)
         return {**record.to_json(), "urls": session_urls(scope, record.id)}
 
     async def reward(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
         body = self._body(data)
         _check_names(body, ("reward", "call", "metadata"), None)
         reward, call = _number(body.get("reward"), "reward"), body.get("call")
-        id = (await self._known(scope)).id
+        id = (await self._existing_record(scope)).id
         if call is not None and call not in {each.id for each in await self._store.calls(id)}:
             raise ApiError(f"found {call!r}, expected the id of a call", path="call", status=404)
 
@@ -146,15 +146,15 @@ class SessionRoutes:
         return {"id": id, "reward": reward}
 
     async def close(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
-        return (await self._store.close_session((await self._known(scope)).id)).to_json()
+        return (await self._store.close_session((await self._existing_record(scope)).id)).to_json()
 
     async def delete(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
-        id = (await self._known(scope)).id
+        id = (await self._existing_record(scope)).id
         return {"id": id, "deleted": await self._store.delete(id)}
 
     async def trajectories(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
         query = query_of(scope)
-        record = await self._known(scope)
+        record = await self._existing_record(scope)
         calls = await self._store.calls(record.id)
         return await asyncio.to_thread(
             built_session,
@@ -167,7 +167,7 @@ class SessionRoutes:
 
     async def image(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
         name = scope["path_params"]["name"]
-        picture = await self._store.picture((await self._known(scope)).id, name)
+        picture = await self._store.picture((await self._existing_record(scope)).id, name)
         if picture is None:
             problem = mismatch(name, "the name of a picture in this session")
             raise ApiError(f"{problem} whose bytes were sent", path="name", status=404)
@@ -183,7 +183,7 @@ class SessionRoutes:
         await self._store.set_weights(version)
         return {"version": version}
 
-    async def _known(self, scope: Scope) -> SessionRecord:
+    async def _existing_record(self, scope: Scope) -> SessionRecord:
         id = checked_session_id(scope["path_params"]["session"])
         record = await self._store.session(id)
         if record is None:

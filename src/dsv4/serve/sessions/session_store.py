@@ -11,7 +11,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
-from dsv4.serve.storage.stored_turns import StoreFailure, opened_in_thread
+from dsv4.serve.storage.turn_stores import StoreFailure, opened_in_thread
 from dsv4.trajectories.recorded_calls import RecordedCall, WeightsVersion
 from dsv4.trajectories.session_file import Retention, SessionFile, SessionRecord
 

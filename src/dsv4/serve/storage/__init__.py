@@ -9,19 +9,26 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from dsv4.serve.settings import Settings, without_password
-from dsv4.serve.storage import stored_turns
 from dsv4.serve.storage.stored_conversations import StoredResponses, StoredThreads
+from dsv4.serve.storage.stored_turns import SampledTurns
+from dsv4.serve.storage.turn_seal import read_seal
+from dsv4.serve.storage.turn_stores import (
+    MemoryTurnStore,
+    SqliteTurnStore,
+    StoreFailure,
+    TurnStore,
+)
 from dsv4.serve.storage.watched_store import RETRY_SECONDS, StoreWatch, WatchedStore
 
 
-def store_for(settings: Settings) -> stored_turns.TurnStore | None:
+def store_for(settings: Settings) -> TurnStore | None:
     """The store that the settings name. None where turns are not kept here."""
     kind, bounds = settings.replay_store, (settings.replay_entries, settings.replay_bytes)
     if kind == "memory":
-        return stored_turns.MemoryTurnStore(*bounds)
+        return MemoryTurnStore(*bounds)
     if kind == "sqlite":
         path = settings.replay.partition(":")[2]
-        return stored_turns.SqliteTurnStore(path, *bounds)
+        return SqliteTurnStore(path, *bounds)
     if kind in ("redis", "rediss"):
         from dsv4.serve.storage.redis_store import RedisTurnStore
 
@@ -34,14 +41,14 @@ class ConversationStorage:
 
     def __init__(self, settings: Settings, on_change: Callable[[bool], None]) -> None:
         """`on_change` is called with whether the store is there, each time that it was asked."""
-        seal = stored_turns.read_seal(settings.seal_key_file) if settings.seal_key_file else None
+        seal = read_seal(settings.seal_key_file) if settings.seal_key_file else None
         store = store_for(settings)
         self.watched: WatchedStore | None = None
         if store is not None and settings.replay_store != "memory":
             store = self.watched = WatchedStore(
                 store, StoreWatch(f"replay ({without_password(settings.replay)})", on_change)
             )
-        self.turns = stored_turns.SampledTurns(store, seal)
+        self.turns = SampledTurns(store, seal)
         self.responses = StoredResponses(self.turns.store)
         self.threads = StoredThreads(self.turns.store)
 
@@ -54,7 +61,7 @@ class ConversationStorage:
         """Tells again and again how large the store is, and notices whether it is there."""
         store = self.turns.store
         while store is not None:
-            with suppress(stored_turns.StoreFailure):
+            with suppress(StoreFailure):
                 on_size(await store.size())
                 if self.watched is not None:
                     await self.watched.bring_waiting()

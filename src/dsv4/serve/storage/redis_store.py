@@ -16,7 +16,7 @@ from redis.exceptions import RedisError
 
 from dsv4.errors import short_repr
 from dsv4.serve.settings import SettingError
-from dsv4.serve.storage.stored_turns import StoreFailure, TurnStore
+from dsv4.serve.storage.turn_stores import StoreFailure, TurnStore
 
 # What nobody asks for goes after a week, whatever the bounds.
 _SECONDS = 7 * 24 * 3600

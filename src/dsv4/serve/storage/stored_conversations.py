@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeGuard
 from dsv4.api import ApiError, request_fields
 from dsv4.api.request_fields import JsonObject, clean
 from dsv4.serve.backend import read_object
-from dsv4.serve.storage.stored_turns import TurnStore
+from dsv4.serve.storage.turn_stores import TurnStore
 
 
 class StoredResponse(NamedTuple):
@@ -50,7 +50,7 @@ class StoredResponses:
         previous = clean(previous) if isinstance(previous, str) else None
         return {"previous_response_id": previous, "store": self._stores(body)}
 
-    async def found(self, owner: str, id: str) -> StoredResponse | None:
+    async def find(self, owner: str, id: str) -> StoredResponse | None:
         """What is stored under the id of a response or of one of its items."""
         value = await _stored_object(self._store, owner, id)
         return StoredResponse(value["input"], value["response"]) if "response" in value else None
@@ -66,7 +66,7 @@ class StoredResponses:
         previous = body.get("previous_response_id")
         if isinstance(previous, str):
             previous = clean(previous)
-            response = await self.found(owner, previous)
+            response = await self.find(owner, previous)
             if response is None:
                 message = f"found {previous!r}, expected the id of a response that is stored here"
                 raise ApiError(message, path="previous_response_id", status=404)
@@ -82,7 +82,7 @@ class StoredResponses:
 
     async def _resolved(self, owner: str, reference: JsonObject, n: int) -> JsonObject:
         id = clean(str(reference.get("id")))
-        response = await self.found(owner, id)
+        response = await self.find(owner, id)
         items = [] if response is None else [*response.response["output"], *response.input]
         for item in items:
             if isinstance(item, dict) and item.get("id") == id:
@@ -123,7 +123,7 @@ class StoredThreads:
         turn = {name: value for name, value in body.items() if name != "thread"}
         if previous is None:
             return turn
-        thread = await self._found(owner, previous)
+        thread = await self._existing_thread(owner, previous)
         new = request_fields.json_list(turn.get("messages"), "messages")
         for name in FIXED_THREAD_FIELDS:
             if turn.get(name) is not None and turn[name] != thread.get(name):
@@ -140,7 +140,7 @@ class StoredThreads:
         thread["messages"] = [*body["messages"], answer]
         await self._store.put(owner, [message["id"]], _stored_json({"thread": thread}))
 
-    async def _found(self, owner: str, id: str) -> JsonObject:
+    async def _existing_thread(self, owner: str, id: str) -> JsonObject:
         value = await _stored_object(self._store, owner, id)
         if "thread" not in value:
             # The SDK then sends the whole conversation. It knows the error by its code, and gives

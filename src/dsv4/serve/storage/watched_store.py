@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from dsv4.serve.storage.stored_turns import MemoryTurnStore, StoreFailure, TurnStore
+from dsv4.serve.storage.turn_stores import MemoryTurnStore, StoreFailure, TurnStore
 
 # What has failed is not asked again for so long: an outage must not cost every request the time
 # that it takes to notice one.
@@ -45,7 +45,7 @@ class StoreWatch:
         """Why it is away; None where it is there."""
         return None if self._failure is None else str(self._failure)
 
-    async def asked(self, work: Callable[[], Awaitable[T]]) -> T:
+    async def ask(self, work: Callable[[], Awaitable[T]]) -> T:
         """What it answers. Raises a `StoreFailure` where it does not."""
         if self._failure is not None and time.monotonic() < self._retry_at:
             raise StoreFailure(str(self._failure))
@@ -78,27 +78,27 @@ class WatchedStore(TurnStore):
 
     async def put(self, owner: str, names: Sequence[str], value: bytes) -> None:
         try:
-            await self.watch.asked(lambda: self._store.put(owner, names, value))
+            await self.watch.ask(lambda: self._store.put(owner, names, value))
             await self._waiting.delete(owner, names[0])
         except StoreFailure:
             await self._waiting.put(owner, names, value)
 
     async def get(self, owner: str, name: str) -> bytes | None:
         waiting = await self._waiting.get(owner, name)
-        return waiting or await self.watch.asked(lambda: self._store.get(owner, name))
+        return waiting or await self.watch.ask(lambda: self._store.get(owner, name))
 
     async def delete(self, owner: str, name: str) -> bool:
-        was_there = await self.watch.asked(lambda: self._store.delete(owner, name))
+        was_there = await self.watch.ask(lambda: self._store.delete(owner, name))
         return await self._waiting.delete(owner, name) or was_there
 
     async def size(self) -> int:
-        return await self.watch.asked(self._store.size)
+        return await self.watch.ask(self._store.size)
 
     async def bring_waiting(self) -> None:
         """Puts there what had to wait."""
         while (entry := self._waiting.oldest()) is not None:
             owner, names, value = entry
-            await self.watch.asked(lambda: self._store.put(owner, names, value))  # noqa: B023
+            await self.watch.ask(lambda: self._store.put(owner, names, value))  # noqa: B023
             await self._waiting.delete(owner, names[0])
 
     async def aclose(self) -> None:

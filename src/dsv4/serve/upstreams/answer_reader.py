@@ -48,7 +48,7 @@ class AnswerReader:
     def feed(self, data: bytes) -> list[JsonObject]:
         """The events that a piece of the body completes. Raises a `BackendError`."""
         if not self._has_begun:
-            data = self._begun(data)
+            data = self._first_piece(data)
         if self._whole is None:
             return self._read(self._sse.feed(data))
         self._size += len(data)
@@ -57,7 +57,7 @@ class AnswerReader:
         self._whole.append(data)
         return []
 
-    def _begun(self, data: bytes) -> bytes:
+    def _first_piece(self, data: bytes) -> bytes:
         """The first piece, which tells what the body is: servers say that it is a stream, or JSON,
         and send the other."""
         data = data.lstrip(_BYTE_ORDER_MARK)  # which may come byte by byte

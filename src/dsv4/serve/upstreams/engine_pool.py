@@ -121,7 +121,7 @@ class Engine:
         self.running += more
         self.on_change(self)
 
-    def failed(self, error: BackendError) -> None:
+    def count_failure(self, error: BackendError) -> None:
         """Counts a failure: once, where several choices of a request end with the same."""
         if error is self._last_failure:
             return
@@ -317,7 +317,7 @@ class EngineLease:
         """Whether another engine takes over after a failure."""
         if error.status == 400:  # what is wrong with the request is wrong everywhere
             return False
-        self.engine.failed(error)
+        self.engine.count_failure(error)
         self._attempts.append(self.engine)
         other = self._pool.choose(self._prefix, self._attempts)
         if other is None:  # when it is tried again, it may be with any of them
@@ -336,7 +336,7 @@ class EngineLease:
         """Ends it. `has_answered` says that the engine has sent something, `failure` that it broke
         off after that."""
         if has_answered and failure is not None:
-            self.engine.failed(failure)
+            self.engine.count_failure(failure)
         elif has_answered:
             self.engine.succeeded()
             if self._prefix is not None:

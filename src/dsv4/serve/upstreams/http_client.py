@@ -257,15 +257,15 @@ class HttpClient:
         idle = self._idle_one()
         if idle is not None:
             try:
-                return await self._asked(idle, request)
+                return await self._ask(idle, request)
             except HttpError:
                 # The server may have closed it a moment before, or have read the request and died:
                 # nobody can tell, so only what changes nothing is sent again.
                 if idle.status or method != "GET":
                     raise
-        return await self._asked(await self._connected(), request)
+        return await self._ask(await self._connected(), request)
 
-    async def _asked(self, answer: HttpConnection, request: bytes) -> HttpConnection:
+    async def _ask(self, answer: HttpConnection, request: bytes) -> HttpConnection:
         try:
             await answer.ask(request)
         except BaseException:

@@ -67,7 +67,7 @@ class NetworkPath:
             return connection
         transport, tunnel = await loop.create_connection(_Tunnel, host, port)
         try:
-            await tunnel.opened(_authority(self._server), self._authorization)
+            await tunnel.open(_authority(self._server), self._authorization)
             connection = kind()
             name = self._server.hostname
             inner = await loop.start_tls(transport, connection, self._tls, server_hostname=name)
@@ -87,7 +87,7 @@ class _Tunnel(asyncio.Protocol):
         self._head = b""
         self._answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
-    async def opened(self, authority: str, headers: dict[str, str]) -> None:
+    async def open(self, authority: str, headers: dict[str, str]) -> None:
         """Asks for the way to a server. Raises a `ProxyError` where there is none."""
         lines = [f"CONNECT {authority} HTTP/1.1", f"host: {authority}"]
         lines += [f"{name}: {value}" for name, value in headers.items()]

@@ -80,7 +80,9 @@ class Upstream:
             self._client.release(answer)
 
     @asynccontextmanager
-    async def _asked(self, method: str, path: str, data: bytes) -> AsyncIterator[HttpConnection]:
+    async def _answer_to(
+        self, method: str, path: str, data: bytes
+    ) -> AsyncIterator[HttpConnection]:
         """The answer to a request that belongs to a client's, as it comes."""
         try:
             answer = await self._client.request(method, path, data, trace_headers())
@@ -97,13 +99,13 @@ class Upstream:
     @asynccontextmanager
     async def passed(self, method: str, path: str, data: bytes) -> AsyncIterator[HttpConnection]:
         """The answer to a request of any route, whatever it is."""
-        async with self._asked(method, path, data) as answer:
+        async with self._answer_to(method, path, data) as answer:
             if is_misconfigured(answer.status):
                 raise failure(answer.status, answer.headers, "", self._key)
             yield answer
 
-    async def chunks(self, path: str, make_body: RequestBody, read: ReadEvent) -> Chunks:
-        """What `read` makes of each event that a POST is answered with.
+    async def chunks(self, path: str, make_body: RequestBody, read_event: ReadEvent) -> Chunks:
+        """What `read_event` makes of each event that a POST is answered with.
 
         The connection is closed when the iterator is: that is how a backend learns that nobody
         reads on. How long to wait for the next is for the caller to say.
@@ -126,7 +128,7 @@ class Upstream:
                 more = len(events)
                 for event in events:
                     more -= 1
-                    chunk = _read_chunk(read, event, more > 0)
+                    chunk = _read_chunk(read_event, event, more > 0)
                     if has_reason and _says_something(chunk):
                         goes_on = True
                     if chunk.finish is not None:
@@ -149,7 +151,7 @@ class Upstream:
         data = body
         if not isinstance(data, bytes):
             data = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
-        async with self._asked("POST", path, data) as answer:
+        async with self._answer_to("POST", path, data) as answer:
             await self._refuse_failure(answer)
             _refuse_other_types(answer)
             yield answer
@@ -185,10 +187,10 @@ def _error_words(error: BaseException) -> str:
     return str(error) or type(error).__name__
 
 
-def _read_chunk(read: ReadEvent, event: JsonObject, more: bool) -> Chunk:
+def _read_chunk(read_event: ReadEvent, event: JsonObject, more: bool) -> Chunk:
     """What an event says. Its texts are texts: all that comes after relies on it."""
     try:
-        chunk = read(event, more)
+        chunk = read_event(event, more)
         if chunk.text.__class__ is str and (chunk.delta is None or chunk.delta.__class__ is dict):
             return chunk
     except (TypeError, AttributeError, LookupError, ValueError):

@@ -63,7 +63,7 @@ def failure(status: int, headers: Mapping[str, str], body: str, key: str | None)
     if status in _MISCONFIGURED:
         return BackendError(f"{_MISCONFIGURED[status]} (status {status})", final=True)
     error = _error_object(body)
-    text = _hidden(error_text(error.get("message", body)), key)
+    text = _without_key(error_text(error.get("message", body)), key)
     own_status = _STATUSES.get(status, 502)
     if own_status == 400 and (overflow := overflow_of(error, text)):
         return overflow
@@ -91,7 +91,7 @@ def _value(number: str) -> int:
 
 def told_failure(value: object, key: str | None) -> BackendError:
     """The error for what a server says in an answer that has begun as if nothing were wrong."""
-    text = _hidden(error_text(value), key)
+    text = _without_key(error_text(value), key)
     fields = value if isinstance(value, dict) else {}
     if overflow := overflow_of(fields, text):
         return overflow
@@ -109,7 +109,7 @@ def _told_status(fields: JsonObject) -> int:
     return next((status for word, status in _LOAD_WORDS.items() if word in words), 502)
 
 
-def _hidden(text: str, key: str | None) -> str:
+def _without_key(text: str, key: str | None) -> str:
     return text.replace(key, "…") if key else text
 
 

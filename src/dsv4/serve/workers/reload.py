@@ -71,7 +71,7 @@ def _engines_at(server: GatewayState, urls: Sequence[str]) -> list[Engine]:
 
 def catch_up(server: GatewayState) -> None:
     """Gives a worker that has just started the engines that the others have."""
-    upstreams = _told(server, _UPSTREAMS)
+    upstreams = _last_message(server, _UPSTREAMS)
     if upstreams is not None:
         server.engines.replace(_engines_at(server, upstreams))
     _read_draining(server)
@@ -114,7 +114,7 @@ def drain_engine(server: GatewayState, url: str, is_draining: bool) -> bool:
 
 
 def _read_draining(server: GatewayState) -> None:
-    for url, is_draining in (_told(server, _DRAINING) or {}).items():
+    for url, is_draining in (_last_message(server, _DRAINING) or {}).items():
         server.engines.drain(url, is_draining)
 
 
@@ -130,7 +130,7 @@ def _tell_workers(server: GatewayState, name: str, value: object) -> bool:
     return True
 
 
-def _told(server: GatewayState, name: str) -> Any:
+def _last_message(server: GatewayState, name: str) -> Any:
     """What the workers were told last; None if nothing was."""
     folder = server.metrics.shared_folder
     if folder is None or not (folder / name).exists():

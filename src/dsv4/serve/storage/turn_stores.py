@@ -1,0 +1,228 @@
+"""Stores of turns: the protocol of all of them, the one in memory, and the one in a SQLite file,
+which survives a restart and which the workers of one machine share.
+
+A store has values under an owner, by any of their names, and removes the oldest first. An owner is
+the name of an API key; a store never gives one owner what another has put there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+from dsv4.serve.settings import SettingError
+
+
+class StoreFailure(Exception):
+    """A store cannot be read or written."""
+
+
+class TurnStore(Protocol):
+    """A bounded memory of values that have several names each. Every method may raise a
+    `StoreFailure`: nobody must take what cannot be asked for what is not there."""
+
+    async def put(self, owner: str, names: Sequence[str], value: bytes) -> None:
+        """Keeps a value. The first name is its own; the others lead to it too."""
+
+    async def get(self, owner: str, name: str) -> bytes | None:
+        """The value that was last put under a name. None if there is none, or no longer."""
+
+    async def delete(self, owner: str, name: str) -> bool:
+        """Forgets a value. Says whether it was there."""
+
+    async def size(self) -> int:
+        """How many bytes it holds."""
+
+    async def aclose(self) -> None:
+        """Frees what the store holds."""
+
+
+# What an entry takes beside its value: two dictionaries' slots, the names.
+_OVERHEAD = 512
+
+
+@dataclass(frozen=True, slots=True)
+class _StoredEntry:
+    names: tuple[str, ...]
+    value: bytes
+
+    @property
+    def size(self) -> int:
+        return len(self.value) + sum(map(len, self.names)) + _OVERHEAD
+
+
+class MemoryTurnStore(TurnStore):
+    """Turns in this process: a dictionary with bounds."""
+
+    def __init__(self, entries: int, size: int) -> None:
+        self._most = entries
+        self._most_bytes = size
+        self._entries: OrderedDict[tuple[str, str], _StoredEntry] = OrderedDict()
+        self._leads: dict[tuple[str, str], tuple[str, str]] = {}
+        self._size = 0
+
+    async def put(self, owner: str, names: Sequence[str], value: bytes) -> None:
+        own = (owner, names[0])
+        self._forget(own)
+        entry = _StoredEntry(tuple(names), value)
+        if entry.size > self._most_bytes:
+            return
+        self._entries[own] = entry
+        self._size += entry.size
+        for name in names:
+            self._leads[owner, name] = own
+        while len(self._entries) > self._most or self._size > self._most_bytes:
+            self._forget(next(iter(self._entries)))
+
+    async def get(self, owner: str, name: str) -> bytes | None:
+        own = self._leads.get((owner, name))
+        if own is None:
+            return None
+        self._entries.move_to_end(own)
+        return self._entries[own].value
+
+    async def delete(self, owner: str, name: str) -> bool:
+        own = self._leads.get((owner, name))
+        if own is not None:
+            self._forget(own)
+        return own is not None
+
+    async def size(self) -> int:
+        return self._size
+
+    def oldest(self) -> tuple[str, Sequence[str], bytes] | None:
+        """The owner, names and value that were put here first. None where there is nothing."""
+        for (owner, _), entry in self._entries.items():
+            return owner, entry.names, entry.value
+        return None
+
+    def _forget(self, own: tuple[str, str]) -> None:
+        entry = self._entries.pop(own, None)
+        if entry is None:
+            return
+        self._size -= entry.size
+        for name in entry.names:
+            if self._leads.get((own[0], name)) == own:
+                del self._leads[own[0], name]
+
+    async def aclose(self) -> None:
+        self._entries.clear()
+        self._leads.clear()
+        self._size = 0
+
+
+# Turns in a SQLite file: they survive a restart, and the workers of one machine share them.
+
+
+_SCHEMA = Path(__file__).with_name("turns.sql")
+# Our own workers hold it for a moment. Another program that holds it longer makes it unusable.
+_LOCKED_SECONDS = 2.0
+T = TypeVar("T")
+P = ParamSpec("P")
+
+
+def opened_in_thread(
+    setting: str, open: Callable[[str], T], path: str
+) -> tuple[ThreadPoolExecutor, T]:
+    """What `open` makes of the file that a setting names, and the thread of its own that it is used
+    in. Raises a `SettingError` where it cannot be opened."""
+    thread = ThreadPoolExecutor(1, thread_name_prefix=f"dsv4-{setting}")
+    try:
+        return thread, thread.submit(open, path).result()
+    except (OSError, sqlite3.Error) as error:
+        thread.shutdown()
+        problem = getattr(error, "strerror", None) or error
+        raise SettingError(setting, f"{path}: {problem}") from None
+
+
+def _in_thread(
+    method: Callable[Concatenate[SqliteTurnStore, P], T],
+) -> Callable[Concatenate[SqliteTurnStore, P], Coroutine[Any, Any, T]]:
+    """A method that runs in the store's own thread, so that the server never waits for the disk."""
+
+    async def run(store: SqliteTurnStore, /, *args: P.args, **keywords: P.kwargs) -> T:
+        work = partial(method, store, *args, **keywords)
+        try:
+            return await asyncio.get_running_loop().run_in_executor(store._thread, work)
+        except sqlite3.Error as error:
+            raise StoreFailure(str(error)) from None
+
+    return run
+
+
+class SqliteTurnStore(TurnStore):
+    """A SQLite file."""
+
+    def __init__(self, path: str, entries: int, size: int) -> None:
+        self._most = entries
+        self._most_bytes = size
+        self._thread, self._db = opened_in_thread("replay", _open_database, path)
+
+    @_in_thread
+    def put(self, owner: str, names: Sequence[str], value: bytes) -> None:
+        size = len(value) + sum(map(len, names))
+        with self._db as db:
+            db.execute("BEGIN IMMEDIATE")
+            db.execute("DELETE FROM turns WHERE owner = ? AND name = ?", (owner, names[0]))
+            if size > self._most_bytes:
+                return  # all others would have to go for it
+            number = db.execute(
+                "INSERT INTO turns (owner, name, value, size) VALUES (?, ?, ?, ?)",
+                (owner, names[0], value, size),
+            ).lastrowid
+            db.executemany(
+                "INSERT OR REPLACE INTO names VALUES (?, ?, ?)",
+                [(owner, name, number) for name in names],
+            )
+            while True:
+                entries, total = db.execute("SELECT entries, size FROM total").fetchone()
+                if entries <= self._most and total <= self._most_bytes:
+                    break
+                db.execute("DELETE FROM turns WHERE number = (SELECT MIN(number) FROM turns)")
+
+    @_in_thread
+    def get(self, owner: str, name: str) -> bytes | None:
+        row = self._db.execute(f"SELECT value FROM turns {_NAMED}", (owner, name)).fetchone()
+        return None if row is None else bytes(row[0])
+
+    @_in_thread
+    def delete(self, owner: str, name: str) -> bool:
+        with self._db as db:
+            return bool(db.execute(f"DELETE FROM turns {_NAMED}", (owner, name)).rowcount)
+
+    @_in_thread
+    def size(self) -> int:
+        return int(self._db.execute("SELECT size FROM total").fetchone()[0])
+
+    @_in_thread
+    def _close(self) -> None:
+        self._db.close()
+
+    async def aclose(self) -> None:
+        with suppress(StoreFailure):
+            await self._close()
+        self._thread.shutdown()
+
+
+# The turn of an owner that a name leads to.
+_NAMED = "WHERE number = (SELECT number FROM names WHERE owner = ? AND name = ?)"
+
+
+def _open_database(path: str) -> sqlite3.Connection:
+    # What clients said is nobody else's to read.
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    db = sqlite3.connect(path, timeout=_LOCKED_SECONDS, isolation_level=None)
+    # Workers read while one writes; what the last second brought may be lost with the machine.
+    db.execute("PRAGMA journal_mode = WAL")
+    db.execute("PRAGMA synchronous = NORMAL")
+    db.executescript(_SCHEMA.read_text("utf-8"))
+    return db
