@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import pytest
@@ -111,6 +112,17 @@ class TestHeads:
         found = source.tag_at(0)
         assert isinstance(found, Tag)
         assert found.marked
+
+    def test_as_much_space_as_there_may_be_and_more_comes_in_any_pieces(self) -> None:
+        gaps, bars = (
+            ["", " " * 4, " " * 5, "\u200b"],
+            ["", "｜", "｜" * 9, "｜" * 10, "｜" + " " * 8],
+        )
+        behind = ["", " ", "  ", " " * 4 + "｜", " " * 5 + "｜", "｜" + " " * 8, "｜" + " " * 9]
+        slashes = ["", "/"]
+        for parts in product(gaps, slashes, gaps[:2], bars, slashes, ["DSML"], behind, slashes):
+            text = f"<{''.join(parts)}invoke>"
+            assert seen(read_slowly(text, final=True)) == seen(read(text, final=True)), text
 
     def test_without_a_bracket(self) -> None:
         found = tag(f"{DSML}invoke>")
