@@ -114,10 +114,8 @@ class TestHeads:
         assert found.marked
 
     def test_as_much_space_as_there_may_be_and_more_comes_in_any_pieces(self) -> None:
-        gaps, bars = (
-            ["", " " * 4, " " * 5, "\u200b"],
-            ["", "｜", "｜" * 9, "｜" * 10, "｜" + " " * 8],
-        )
+        gaps = ["", " " * 4, " " * 5, "\u200b"]
+        bars = ["", "｜", "｜" * 9, "｜" * 10, "｜" + " " * 8]
         behind = ["", " ", "  ", " " * 4 + "｜", " " * 5 + "｜", "｜" + " " * 8, "｜" + " " * 9]
         slashes = ["", "/"]
         for parts in product(gaps, slashes, gaps[:2], bars, slashes, ["DSML"], behind, slashes):
