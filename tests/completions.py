@@ -147,13 +147,15 @@ def cuts(text: str) -> Iterator[list[str]]:
 
 
 def read_everywhere(text: str, **options: Any) -> dsv4.Message:
-    """The message, which is the same wherever the text is cut."""
-    options = {"thinking": False, "tools": TOOLS, **options}
+    """The message, which is the same wherever the text is cut, and if it comes at once."""
+    options = {"thinking": False, "tools": TOOLS, "new_id": str, **options}
     events = events_of([text], **options)
     whole = merged(events)
     for chunks in (*cuts(text), *([text[:at], text[at:]] for at in part(range(1, len(text)), 13))):
         assert merged(events_of(chunks, **options)) == whole, chunks
-    return dsv4.assemble(events)
+    message = dsv4.assemble(events)
+    assert dsv4.parse(text, **options) == message
+    return message
 
 
 def calls_of(message: dsv4.Message) -> list[tuple[str, dict[str, Any]]]:

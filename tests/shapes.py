@@ -80,7 +80,7 @@ def shapes(**named: Shape) -> pytest.MarkDecorator:
 
 
 def check(case: Shape) -> None:
-    options = {"thinking": False, "tools": TOOLS, **(case.options or {})}
+    options = {"thinking": False, "tools": TOOLS, "new_id": str, **(case.options or {})}
     message = dsv4.parse(case.text, **options)
     assert calls_of(message) == list(case.calls)
     assert message.content == case.content
@@ -88,4 +88,6 @@ def check(case: Shape) -> None:
     assert incomplete_of(message) == list(case.incomplete)
     assert message.finish == (case.finish or ("tool_calls" if case.calls else "stop"))
     assert set(kinds_of(message)) == case.kinds
-    assert merged(events_of(case.text, **options)) == merged(events_of([case.text], **options))
+    events = events_of([case.text], **options)
+    assert merged(events_of(case.text, **options)) == merged(events)
+    assert dsv4.assemble(events) == message

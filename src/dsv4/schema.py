@@ -120,6 +120,8 @@ def listed(schema: Schema, keyword: str) -> Sequence[object]:
 
 def conjunction(schema: object, root: object) -> list[Schema]:
     """All schemas that a value of `schema` must fit: itself, what it refers to, and its `allOf`."""
+    if isinstance(schema, dict) and _OTHER_SCHEMAS.isdisjoint(schema):
+        return [schema]
     schemas: list[Schema] = []
     waiting, followed = [schema], set[str]()
     while waiting and len(schemas) < MOST_PARTS:

@@ -93,6 +93,13 @@ def test_the_opening_of_another_tool_in_a_wrapper_in_mid_line_is_talk(behind: st
         assert (message.content, calls_of(message)) == (text, []), reason
 
 
+@each_row("behind", [TOKEN, f" {TOKEN}inv", f"</{DSML}", "\n<", " and so on."])
+def test_a_call_in_one_tag_was_not_cut_where_something_follows_it(behind: str) -> None:
+    text = f'It is <{DSML}invoke name="ping"/>{behind}'
+    for reason in REASONS:
+        assert calls_of(read(text, reason=reason)) == [], reason
+
+
 def test_nothing_is_shown_of_a_call_that_was_cut_in_reasoning() -> None:
     message = read(f"Let me check.{BLOCK}{BASH}", thinking=True, reason="length")
     assert message.reasoning == "Let me check."

@@ -141,6 +141,11 @@ def test_odd_tags_of_a_call(text: str, arguments: Any) -> None:
     assert message.tool_calls or is_not_made(message, "delete_rows")
 
 
+def test_a_call_in_one_tag_is_no_argument_of_the_one_before() -> None:
+    message = read(f"{BLOCK}\n{OPENING}\n{TABLE}\n{WHERE}\n{SLASHED}\n{BLOCK_END}", tools=TOOLS)
+    assert calls_of(message) == [("delete_rows", BOTH), ("delete_rows", {})]
+
+
 @each_row("remark", ["somewhere: here", "any_where: here", "else-where: x", "the where clause"])
 def test_what_only_sounds_like_a_key_gives_nothing(remark: str) -> None:
     message = read(calling(f"{TABLE}\n// {remark}"), tools=TOOLS)

@@ -115,6 +115,8 @@ class TestHeads:
     def test_without_a_bracket(self) -> None:
         found = tag(f"{DSML}invoke>")
         assert (found.bare, found.closing, found.kind) == (True, True, "invoke")
+        assert tag(f"{DSML} invoke>").label == "invoke"
+        assert read(f"{DSML}  invoke>") is None
         assert read(f"{DSML}invoke now>") is None
 
     def test_a_close_without_a_name(self) -> None:

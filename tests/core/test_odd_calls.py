@@ -299,6 +299,12 @@ class TestSpellings:
     def test_prose_behind_closes_without_the_token(self, case: Shape) -> None:
         check(case)
 
+    def test_one_that_is_not_understood_was_not_cut_where_it_closes(self) -> None:
+        text = '<invoke name="bash"><parameter name="x">ls</parameter>command: ls</invoke>'
+        message = read_everywhere(text)
+        assert (message.tool_calls, message.finish) == ((), "stop")
+        assert "cut_short" not in kinds_of(message)
+
     def test_a_plain_value_may_spell_tokens(self) -> None:
         value = f"echo {PARAMETER_END}{INVOKE_END}{BLOCK_END}"
         text = f'<invoke name="bash"><parameter name="command">{value}</parameter></invoke>'

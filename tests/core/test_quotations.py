@@ -199,6 +199,7 @@ REAL = {
         'A """ begins one.\n\nCALL',
         "y''' + y'' = 0: CALL z'''",
         "``a'' CALL ``b''",
+        "``CALL’’ is not LaTeX.",
         "x'' = 2: CALL f''",
         'a \\"b\\" CALL \\"c\\"',
     ],

@@ -410,3 +410,14 @@ class TestQuotations:
         for chunks in (pieces, ["".join(pieces)]):
             message = dsv4.assemble(events_of(chunks, thinking=False, tools=TOOLS))
             assert [call.name for call in message.tool_calls] == calls
+
+
+def test_only_the_piece_itself_is_inert() -> None:
+    parser = dsv4.StreamParser()
+    events = [
+        *parser.feed_inert("</think> is a tag.\n<"),
+        *parser.feed("</think>So."),
+        *parser.finish(),
+    ]
+    message = dsv4.assemble(events)
+    assert (message.reasoning, message.content) == ("</think> is a tag.\n<", "So.")

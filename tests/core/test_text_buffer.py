@@ -28,6 +28,23 @@ def test_a_line_is_known_after_its_start_is_done_with(line: str) -> None:
         assert buffer.slice(done, buffer.end) == text[done:]
 
 
+def test_pieces_of_inert_text_are_inert_as_a_whole() -> None:
+    buffer = TextBuffer(read_tag)
+    for piece in ("<think>", "", " and ", "<think>"):
+        buffer.append(piece, inert=True)
+    buffer.append("<think>")
+    assert [buffer.is_inert(at, at + 7) for at in (0, 12, 19)] == [True, True, False]
+    assert buffer.acting(0, buffer.end).count("think>") == 1
+
+
+@pytest.mark.parametrize(("spaces", "end"), [(0, 0), (3, 3), (4, 4), (5, 5), (9, 5)])
+def test_white_space_is_passed_up_to_one_character_beyond_a_limit(spaces: int, end: int) -> None:
+    steps = after(" " * spaces + "x", 0).past_space(0, longest=4)
+    with pytest.raises(StopIteration) as done:
+        next(steps)
+    assert done.value.value == end
+
+
 def test_most_of_what_is_done_with_is_forgotten() -> None:
     assert len(after("x" * 10_000, 10_000).text) < 1000
 

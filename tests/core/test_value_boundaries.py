@@ -66,6 +66,12 @@ class TestClosesThatAreImplied:
         strictly = {"path": value}
         is_read(of(value, before) + self.ENDS, [("write_file", arguments or strictly)])
 
+    @each_row("name, ends", [("command", True), ("commands", False), ("a", False), ("z", False)])
+    def test_at_a_plain_close_of_its_own_name(self, name: str, ends: bool) -> None:
+        value = "ls" if ends else f"ls</{name}>"
+        text = f"{BLOCK}\n{BASH}\n{COMMAND}ls</{name}>\n{INVOKE_END}\n{BLOCK_END}"
+        is_read(text, [("bash", {"command": value})])
+
     @each_row("key, ends", [("meta", True), ("ids", False), ("other", False)])
     def test_at_a_parameter_behind_a_value_that_is_held(self, key: str, ends: bool) -> None:
         inner = f'<{DSML}parameter name="{key}">'

@@ -54,10 +54,10 @@ class Tags:
     def __reduce__(self) -> tuple[object, ...]:
         return Tags, (self.calls, self.invoke, self.parameter)
 
-    def label_of(self, kind: str) -> str | None:
-        """What a tag of this kind is called."""
-        labels = {"wrapper": self.calls, "invoke": self.invoke, "parameter": self.parameter}
-        return labels.get(kind)
+    @cached_property
+    def labels(self) -> dict[str, str]:
+        """What a tag of each kind is called."""
+        return {"wrapper": self.calls, "invoke": self.invoke, "parameter": self.parameter}
 
     def spelled_in(self, text: str) -> str:
         """The same text with these tag names in place of V4's."""

@@ -10,7 +10,7 @@ from dsv4._completion.limits import LONGEST_SPACE
 from dsv4._completion.patterns import pattern
 from dsv4._format import tokens
 from dsv4._format.spellings import PLAIN_CLOSES
-from dsv4._parse.reading import ParserState, Quotation, Reading, Refused
+from dsv4._parse.reading import PROSE, ParserState, Quotation, Reading, Refused
 from dsv4._parse.tag import CALL_TAGS, ENDS, SECTION_ENDS, Tag
 from dsv4._parse.tag_rules import is_plain_wrapper
 from dsv4._parse.text_buffer import Steps
@@ -67,7 +67,7 @@ def _leave(reading: Reading, ahead: Tag, unwrapped: bool, is_plain: bool) -> Ste
         reading.advance(reading.pos + 1)  # the newline of the call itself
     reading.prose.quoting.begin_line(is_begun=not (ends or begins or is_plain))
     reading.prose.at = reading.pos
-    reading.enter(ParserState.PROSE)
+    reading.enter(PROSE)
 
 
 def settle_quotations(reading: Reading, ahead: Tag) -> Steps[None]:

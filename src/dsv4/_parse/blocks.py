@@ -13,9 +13,10 @@ from dsv4._completion.reasons import Ended
 from dsv4._parse.after_calls import read_after, settle_quotations
 from dsv4._parse.calls import begin_call, next_part
 from dsv4._parse.quoting import QUOTES_AN_INVOKE
-from dsv4._parse.reading import Block, ParserState, Reading
+from dsv4._parse.reading import BLOCK, PROSE, Block, ParserState, Reading
 from dsv4._parse.strict_alongside import StrictAlongside
 from dsv4._parse.tag import ENDS, SECTION_ENDS, TOKENS, PartialTag, Tag
+from dsv4._parse.tag_rules import IN_BLOCK, IN_JUNK
 from dsv4._parse.text_buffer import Steps
 from dsv4._parse.values import JsonCallList
 
@@ -27,7 +28,7 @@ _OPEN_BREAK = pattern(r"\n\s*\Z")
 
 def open_block(reading: Reading, tag: Tag, blank_line: bool) -> None:
     """Opens a block at its tag. `blank_line`: one went before it."""
-    reading.enter(ParserState.BLOCK)
+    reading.enter(BLOCK)
     is_spelled = tag.raw == reading.tags.block_open.strip()
     met = reading.tally.calls_seen + reading.tally.calls_unread
     reading.check_spelling(tag)
@@ -48,7 +49,7 @@ class BlockReader:
 
     def read(self) -> Steps[None]:
         while self._reading.block is self._block and self._reading.call is None:
-            self._reading.enter(ParserState.BLOCK)
+            self._reading.enter(BLOCK)
             yield from self._read_part()
 
     def _read_part(self) -> Steps[None]:
@@ -62,13 +63,13 @@ class BlockReader:
         if isinstance(tag, PartialTag):
             yield from self._end()
         elif tag is not None:
-            yield from self._read_tag(tag)
+            yield from getattr(self, f"_read_{self._rules.meaning(tag, IN_BLOCK)}")(tag) or ()
         elif self._block.used or not (yield from self._read_fenced_call(at)):
-            yield from self._read_text(at)
+            yield from self._read_text(Tag("text", at, ""))
 
     def _read_json(self, at: int) -> Steps[None]:
         if self._buffer.after_blank_line(at) and not (yield from self._rules.begins_json_calls(at)):
-            return (yield from self._read_text(at))
+            return (yield from self._read_text(Tag("text", at, "")))
         self._block.used = True
         yield from JsonCallList(self._reading).read(as_json=True)
 
@@ -95,7 +96,7 @@ class BlockReader:
         if not dict(members_of(arguments.text)).keys() <= tools.keys(name).keys():
             return False
         self._block.used = True
-        self._reading.enter(ParserState.BLOCK)
+        self._reading.enter(BLOCK)
         self._reading.report_span("json_calls", at, end)
         self._reading.advance(end)
         self._reading.whole_call(name, arguments.text, end)
@@ -110,15 +111,15 @@ class BlockReader:
             reading.report_cut(reading.pos)
             if not buffer.stopped:
                 return (yield from self._leave())
-        yield from self._close_implied()
+        yield from self._read_over()
 
-    def _read_text(self, at: int) -> Steps[None]:
+    def _read_text(self, tag: Tag) -> Steps[None]:
         """Text: junk, or prose, if a blank line stands before it: there the wrapper is over."""
-        if not self._buffer.after_blank_line(at):
-            return (yield from self._read_junk(at))
+        if not self._buffer.after_blank_line(tag.start):
+            return (yield from self._read_junk(tag))
         self._reading.settle()
         kind: DiagnosticKind = "implied_close" if self._block.used else "empty_block"
-        self._reading.report(kind, at, "")
+        self._reading.report(kind, tag.start, "")
         yield from self._to_prose()
 
     def _to_prose(self) -> Steps[None]:
@@ -129,7 +130,7 @@ class BlockReader:
             yield from settle_quotations(reading, ahead)
         reading.prose.quoting.begin_line()
         reading.prose.at = reading.pos
-        reading.enter(ParserState.PROSE)
+        reading.enter(PROSE)
 
     @property
     def _lacks_calls(self) -> bool:
@@ -144,35 +145,26 @@ class BlockReader:
 
     # Tags.
 
-    def _read_tag(self, tag: Tag) -> Steps[None]:
-        rules, kind = self._rules, self._rules.kind(tag)
-        if tag.kind in TOKENS:
-            return (yield from self._close_implied())
-        if tag.broken:
-            is_call = kind in ("invoke", "parameter")
-            broken = self._read_broken if is_call else self._read_junk
-            return (yield from broken(tag.start))
-        if kind == "wrapper":
-            if not tag.closing:
-                return (yield from self._read_wrapper(tag))
-            ahead = tag if tag.marked else (yield from rules.look_past(tag.end))
-            if tag is ahead or rules.role(ahead) != "/wrapper":
-                return (yield from self._close(tag))
-            return self._remove(tag)  # of a plain wrapper, inside this one
-        if kind == "invoke" and not tag.closing:
-            return (yield from self._read_invoke(tag))
-        if kind == "parameter" and not tag.closing and tag.marked:
-            self._block.used = True
-            return (yield from begin_call(self._reading, None))  # of nobody knows what
-        if not tag.closing or (kind is None and not tag.marked):
-            return (yield from (self._read_junk if tag.marked else self._read_text)(tag.start))
-        if kind is None:  # an odd close, of the wrapper if nothing follows it
-            ahead = yield from rules.look_ahead(tag.end)
-            if ahead.kind in ENDS:
-                return (yield from self._close(tag))
-        self._remove(tag)
+    def _read_close(self, tag: Tag) -> Steps[None]:
+        if not tag.marked:
+            ahead = yield from self._rules.look_past(tag.end)
+            if self._rules.role(ahead) == "/wrapper":
+                return self._read_surplus(tag)  # of a plain wrapper, inside this one
+        return (yield from self._close(tag))
 
-    def _remove(self, tag: Tag) -> None:
+    def _read_odd(self, tag: Tag) -> Steps[None]:
+        """A close of nobody knows what: of the wrapper, if nothing follows it."""
+        ahead = yield from self._rules.look_ahead(tag.end)
+        if ahead.kind in ENDS:
+            return (yield from self._close(tag))
+        return self._read_surplus(tag)
+
+    def _read_lost(self, _: Tag) -> Steps[None]:
+        """A parameter without a call: it is in one of nobody knows what."""
+        self._block.used = True
+        return begin_call(self._reading, None)
+
+    def _read_surplus(self, tag: Tag) -> None:
         reading, block = self._reading, self._block
         again = block.after_invoke and self._rules.role(tag) == "/invoke"
         if tag.closing and not again and (tag.marked or tag.kind != "wrapper"):
@@ -186,11 +178,11 @@ class BlockReader:
         if self._rules.names_tool(tag):
             return (yield from self._read_invoke(tag))
         if not self._block.used:
-            return self._remove(tag)
+            return self._read_surplus(tag)
         ahead = yield from self._rules.look_ahead(tag.end)
         if ahead.kind in ENDS:  # a close without its slash
             return (yield from self._close(tag))
-        yield from self._close_implied()
+        yield from self._read_over()
 
     def _read_invoke(self, tag: Tag) -> Steps[None]:
         reading, block = self._reading, self._block
@@ -199,7 +191,7 @@ class BlockReader:
         if not (name is None or reading.tools.may_be_tool(name) or self._rules.is_example(name)):
             certain = yield from self._rules.is_certain(tag, wrapped=True)
         if not certain:
-            return (yield from self._read_junk(tag.start, "dropped_call"))
+            return (yield from self._read_junk(tag, "dropped_call"))
         block.used = True
         if block.calls and self._buffer.char_before(tag.start) in QUOTES_AN_INVOKE:
             block.is_quoted = True
@@ -220,7 +212,8 @@ class BlockReader:
         reading.advance(tag.end)
         yield from self._leave()
 
-    def _close_implied(self) -> Steps[None]:
+    def _read_over(self, _: Tag | None = None) -> Steps[None]:
+        """The block is over, though its close did not come."""
         self._report_lack()
         self._reading.report("implied_close", self._reading.pos, "")
         yield from self._leave()
@@ -231,22 +224,20 @@ class BlockReader:
 
     # Text that is no call: removed (rule 5).
 
-    def _read_broken(self, start: int) -> Steps[None]:
+    def _read_broken(self, tag: Tag) -> Steps[None]:
         """After a tag that breaks off: removes all text up to the next tag (rule 18)."""
         reading, buffer = self._reading, self._buffer
         reading.enter(ParserState.BROKEN)
         self._block.used = True
-        broken = buffer.tag_at(start)
-        at = broken.end if isinstance(broken, Tag) else start + 1
-        tag = yield from buffer.next_marked(at, kinds=SECTION_ENDS)
-        to = buffer.end if tag is None else tag.start
-        if tag is None:
+        ahead = yield from buffer.next_marked(tag.end, kinds=SECTION_ENDS)
+        to = buffer.end if ahead is None else ahead.start
+        if ahead is None:
             reading.end_inside()
-        reading.report_span("dropped_call", start, to)
+        reading.report_span("dropped_call", tag.start, to)
         reading.advance(to)
 
-    def _read_junk(self, start: int, kind: DiagnosticKind = "unexpected_text") -> Steps[None]:
-        reading, buffer = self._reading, self._buffer
+    def _read_junk(self, tag: Tag, kind: DiagnosticKind = "unexpected_text") -> Steps[None]:
+        reading, buffer, start = self._reading, self._buffer, tag.start
         self._block.used = True
         if kind != "dropped_call":
             self._block.after_invoke = False
@@ -279,14 +270,11 @@ class BlockReader:
 
     def _ends_junk(self, tag: Tag) -> Steps[bool]:
         """Whether a tag acts, so that the text before it ends."""
-        kind, role = self._rules.kind(tag), self._rules.role(tag)
-        if tag.broken:
-            return kind in ("invoke", "parameter")
-        if kind != "invoke" or tag.closing:
-            acts = tag.kind in TOKENS - {"bos"} or role in ("wrapper", "/wrapper", "parameter")
-            return acts or (role == "/plain" and kind == "wrapper")
+        word = self._rules.meaning(tag, IN_JUNK)
+        if word != "invoke":
+            return word == "ends"
         name, tools = self._rules.tool_called(tag), self._reading.tools
-        if role == "plain":
+        if not tag.marked:
             return tools.declares(name)
         if name is None or tools.may_be_tool(name):
             return True

@@ -13,7 +13,7 @@ from dsv4._completion.limits import LONGEST_REMARK
 from dsv4._completion.patterns import pattern
 from dsv4._parse.after_calls import read_after
 from dsv4._parse.open_call import Call
-from dsv4._parse.reading import ParserState, Reading
+from dsv4._parse.reading import INVOKE, ParserState, Reading
 from dsv4._parse.tag import MAYBE_TAG, TOKENS, PartialTag, Tag
 from dsv4._parse.text_buffer import Steps, TextBuffer
 from dsv4._parse.values import JsonBody, ParameterValue
@@ -32,7 +32,7 @@ def begin_call(reading: Reading, tag: Tag | None, is_quoted: bool = False) -> St
             # `name="f" />` and then parameters: a slash too many (rule 30).
             tag = replace(tag, self_closed=False)
     hidden = yield from _why_hidden(reading, tag, name, is_quoted)
-    reading.enter(ParserState.INVOKE)
+    reading.enter(INVOKE)
     reading.call = Call(reading, tag, name, hidden)
 
 
@@ -58,108 +58,122 @@ def _why_hidden(
     return "forbidden_call" if reading.settings.forbidden else None
 
 
-def read_call(reading: Reading) -> Steps[None]:
+class CallReader:
     """Reads the open call to its end."""
-    call = reading.call
-    assert isinstance(call, Call)
-    while reading.call is call:
-        reading.enter(ParserState.INVOKE)
-        if call.closed:
-            call.complete()
-        elif not (yield from reading.skip_space()):
-            call.end()
-        else:
-            yield from _read_part(reading, call)
-    if reading.block is None:
-        yield from read_after(reading, unwrapped=not call.was_cut)
 
+    def __init__(self, reading: Reading) -> None:
+        assert isinstance(reading.call, Call)
+        self._reading = reading
+        self._buffer = reading.buffer
+        self._rules = reading.rules
+        self._call = reading.call
 
-def _read_part(reading: Reading, call: Call) -> Steps[None]:
-    """Reads what comes next in a call: a parameter, a body, a close, or a remark."""
-    buffer = reading.buffer
-    if buffer.at(reading.pos) == "{" and (yield from _is_object(reading, call)):
-        return (yield from JsonBody(reading, call).read(as_json=True))
-    tag = yield from buffer.tag(reading.pos)
-    if isinstance(tag, PartialTag):
-        call.end()
-    elif tag is None or not call.acts(tag):
-        yield from _read_remark(reading, call)
-    elif not tag.broken:
-        yield from _read_tag(reading, call, tag)
-    elif reading.rules.kind(tag) == "invoke":
-        call.complete_implied()
-    else:
-        call.drop("unreadable")
-        yield from _read_remark(reading, call)
+    def read(self) -> Steps[None]:
+        reading, call = self._reading, self._call
+        while reading.call is call:
+            reading.enter(INVOKE)
+            if call.closed:
+                call.complete()
+            elif not (yield from reading.skip_space()):
+                call.end()
+            else:
+                yield from self._read_part()
+        if reading.block is None:
+            yield from read_after(reading, unwrapped=not call.was_cut)
 
+    def _read_part(self) -> Steps[None]:
+        """Reads what comes next in a call: a parameter, a body, a close, or a remark."""
+        at = self._reading.pos
+        if self._buffer.at(at) == "{" and (yield from self._is_object(at)):
+            return (yield from JsonBody(self._reading, self._call).read(as_json=True))
+        tag = yield from self._buffer.tag(at)
+        if isinstance(tag, PartialTag):
+            return self._call.end()
+        word = "text" if tag is None else self._call.meaning(tag)
+        yield from getattr(self, f"_read_{word}")(tag or Tag("text", at, "")) or ()
 
-def _is_object(reading: Reading, call: Call) -> Steps[bool]:
-    """Whether JSON is a body; behind parameters an object is, before any tag (rule 30).
+    def _is_object(self, start: int) -> Steps[bool]:
+        """Whether JSON is a body; behind parameters an object is, before any tag (rule 30).
 
-    So it is if the text ends in it: cut JSON is never complete.
-    """
-    if call.may_have_body or call.hidden == "dropped_call":
-        return call.may_have_body
-    buffer, start = reading.buffer, reading.pos
-    tag = yield from buffer.next_marked(start)
-    return tag is None or begins_with_object(buffer.slice(start, tag.start))
+        So it is if the text ends in it: cut JSON is never complete.
+        """
+        call, buffer = self._call, self._buffer
+        if call.may_have_body or call.hidden == "dropped_call":
+            return call.may_have_body
+        tag = yield from buffer.next_marked(start)
+        return tag is None or begins_with_object(buffer.slice(start, tag.start))
 
+    # Tags.
 
-def _read_tag(reading: Reading, call: Call, tag: Tag) -> Steps[None]:
-    rules, name = reading.rules, call.name
-    in_block, kind = reading.block is not None, reading.rules.kind(tag, call.name)
-    if rules.is_container(tag, name):
-        return call.skip(tag)
-    if call.is_parameter(tag):
-        key = call.prepare_parameter(tag)
-        if tag.self_closed and not (yield from _has_text(reading, tag)):
+    def _read_container(self, tag: Tag) -> None:
+        self._call.skip(tag)
+
+    def _read_parameter(self, tag: Tag) -> Steps[None]:
+        call, key = self._call, self._call.prepare_parameter(tag)
+        if tag.self_closed and not (yield from self._has_text(tag)):
             return call.give(key, tag.start, tag.raw, call.own_value(tag, key))
-        return (yield from ParameterValue(reading, call, key, tag).read_parameter())
-    if tag.kind in TOKENS and call.is_bare:
-        call.drop("cut_short")
-    if tag.kind in TOKENS or kind == "wrapper":
-        return call.complete_implied()
-    if kind == "invoke" and not tag.closing:
+        value = ParameterValue(self._reading, call, key, tag)
+        nested = yield from value.read_nested()
+        return None if nested else (yield from value.read(as_json=tag.string == "false"))
+
+    def _has_text(self, tag: Tag) -> Steps[bool]:
+        """Whether a parameter's tag has a slash too many, and its value follows."""
+        if "value" in tag.attributes or tag.string not in ("true", "false"):
+            return False
+        ahead = yield from self._rules.look_past(tag.end)
+        return self._rules.role(ahead) in ("text", "brace", "/parameter")
+
+    def _read_over(self, tag: Tag) -> None:
+        if tag.kind in TOKENS and self._call.is_bare:
+            self._call.drop("cut_short")
+        self._call.complete_implied()
+
+    def _read_next(self, tag: Tag) -> Steps[None]:
+        call = self._call
         if tag.raw == call.opening and call.is_bare:  # once more, with nothing between (rule 28)
             return call.skip(tag)
-        closes = rules.is_odd_close(tag, "invoke", name)  # a close without its slash
-        if closes and (yield from rules.closes_in_run(tag.end, "invoke", name, in_block)):
+        closes = self._rules.is_odd_close(tag, "invoke", call.name)  # a close without its slash
+        if closes and (yield from self._ends_run(tag)):
             return call.close(tag)
         return call.complete_implied()
-    if kind == "invoke" or tag.label == name:
-        return call.close(tag)
-    odd = kind != "parameter"
-    if odd and (yield from rules.closes_in_run(tag.end, "invoke", name, in_block)):
-        return call.close(tag)
-    if tag.closing:
-        reading.note_surplus(tag.end)
-        if kind == "parameter" and call.remarked_to == tag.start:  # a value without its opening
-            call.drop("unreadable")
-    call.skip(tag)
 
+    def _read_close(self, tag: Tag) -> None:
+        self._call.close(tag)
 
-def _has_text(reading: Reading, tag: Tag) -> Steps[bool]:
-    """Whether a parameter's tag has a slash too many, and its value follows."""
-    if "value" in tag.attributes or tag.string not in ("true", "false"):
-        return False
-    ahead = yield from reading.rules.look_past(tag.end)
-    return reading.rules.role(ahead) in ("text", "brace", "/parameter")
+    def _read_odd(self, tag: Tag) -> Steps[None]:
+        if (yield from self._ends_run(tag)):
+            return self._call.close(tag)
+        self._reading.note_surplus(tag.end)
+        return self._call.skip(tag)
 
+    def _ends_run(self, tag: Tag) -> Steps[bool]:
+        in_block = self._reading.block is not None
+        return self._rules.closes_in_run(tag.end, "invoke", self._call.name, in_block)
 
-def _read_remark(reading: Reading, call: Call) -> Steps[None]:
-    """Text between parameters. Short text is removed; longer text makes the call incomplete."""
-    reading.enter(ParserState.REMARK)
-    buffer, start = reading.buffer, reading.pos
-    part = yield from next_part(buffer, start + 1, _JSON_LINE, _OPEN_LINE)
-    while isinstance(part, Tag) and not call.acts(part):
-        part = yield from next_part(buffer, part.start + 1, _JSON_LINE, _OPEN_LINE)
-    if part is None:
-        reading.end_inside()
-    to = buffer.end if part is None else part.start if isinstance(part, Tag) else part[1]
-    if to - start > LONGEST_REMARK and call.writer.visible:
-        call.drop("unreadable")  # whatever it was, the call was not understood
-    call.remark(start, buffer.slice(start, to))
-    reading.advance(to)
+    def _read_surplus(self, tag: Tag) -> None:
+        self._reading.note_surplus(tag.end)
+        if self._call.remarked_to == tag.start:  # a value without its opening
+            self._call.drop("unreadable")
+        self._call.skip(tag)
+
+    def _read_broken(self, tag: Tag) -> Steps[None]:
+        self._call.drop("unreadable")
+        return self._read_text(tag)
+
+    def _read_text(self, tag: Tag) -> Steps[None]:
+        """Text between parameters. Short text goes; longer text makes the call incomplete."""
+        reading, call, buffer, start = self._reading, self._call, self._buffer, tag.start
+        reading.enter(ParserState.REMARK)
+        part = yield from next_part(buffer, start + 1, _JSON_LINE, _OPEN_LINE)
+        while isinstance(part, Tag) and call.meaning(part) == "text":
+            part = yield from next_part(buffer, part.start + 1, _JSON_LINE, _OPEN_LINE)
+        if part is None:
+            reading.end_inside()
+        to = buffer.end if part is None else part.start if isinstance(part, Tag) else part[1]
+        if to - start > LONGEST_REMARK and call.writer.visible:
+            call.drop("unreadable")  # whatever it was, the call was not understood
+        call.remark(start, buffer.slice(start, to))
+        reading.advance(to)
 
 
 def next_part(

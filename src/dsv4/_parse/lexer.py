@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from string import ascii_letters
 
 from dsv4._completion.limits import LONGEST_TAG
 from dsv4._completion.patterns import pattern
@@ -25,15 +26,19 @@ _DSML = str(tokens.DSML)
 _LONGEST_HEAD = 64
 # The attribute that may hold JSON (recovery.md, rule 14).
 JSON_ATTRIBUTE = "arguments"
-_NAMING = spellings.NAME_ATTRIBUTES
 # Attributes that mean something in any case.
-_KNOWN = {"string", "value", JSON_ATTRIBUTE, *_NAMING["invoke"], *_NAMING["parameter"]}
+_KNOWN = {"string", "value", JSON_ATTRIBUTE}.union(*spellings.NAME_ATTRIBUTES.values())
 _OPENING, _CLOSING = frozenset(OPENING_BRACKETS), frozenset(CLOSING_BRACKETS)
 _SLASHES, _ZERO_WIDTH = spellings.SLASHES, spellings.ZERO_WIDTH
+_BARS, _SPACES = frozenset(BARS + _ZERO_WIDTH), frozenset(" \t")
 
-_FIXED = spellings.COMPLETION_TOKENS
-_FIXED_KINDS = {spelling: (kind, closing) for spelling, kind, closing in _FIXED}
-_FIXED_STARTS = frozenset(s[:size] for s in _FIXED_KINDS for size in range(1, len(s)))
+_FIXED_KINDS = {token: (kind, closing) for token, kind, closing in spellings.COMPLETION_TOKENS}
+# What may become one, or a tag as releases spell it, which it is once the word is there.
+_HEADS = f"<{_DSML[:-1]}", f"</{_DSML[:-1]}"
+_STARTS = {s[:n]: MAYBE_TAG for s in (*_FIXED_KINDS, *_HEADS) for n in range(1, len(s))}
+_STARTS |= {head + bar: PartialTag.SURELY for head in _HEADS for bar in ("", BAR)}
+_LONGEST_START = max(map(len, _STARTS))
+_SECOND_IN_STARTS = frozenset("".join(start[1:2] for start in _STARTS))
 _ANY_FIXED = "|".join(map(re.escape, _FIXED_KINDS))
 # A token, or the end of reasoning with spaces in it.
 _TOKEN = pattern(rf"{_ANY_FIXED}|{spellings.SPACED_THINK_END}")
@@ -41,27 +46,21 @@ _OPEN = f"[{OPENING_BRACKETS}]"
 _BARRED = re.escape(BARS + _ZERO_WIDTH)
 _SPACED_BARS = rf"[{_BARRED} \t]{{0,8}}"
 _GAP = rf"[ \t{_ZERO_WIDTH}]{{0,4}}"
+_WORD = f"(?i:{WORD})"
 _SLASHED_BARS = rf"[{_SLASHES}]?{_SPACED_BARS}[{_SLASHES}]?"
 # The word with bars on a side, and spaces around them; or alone, right after the bracket. Whether
 # it is alone is not decided while spaces are all that has come after it: a bar may follow them.
 _HEAD = pattern(
     rf"{_OPEN}{_GAP}([{_SLASHES}]?)"
-    rf"(?:[ \t]{{0,4}}[{_BARRED}]{_SPACED_BARS}([{_SLASHES}]?){WORD}[{_BARRED}\s]{{0,8}}"
-    rf"|[ \t]{{0,4}}{WORD}[ \t]{{0,4}}[{_BARRED}][{_BARRED}\s]{{0,8}}"
-    rf"|(?<=[{OPENING_BRACKETS}{_SLASHES}]){WORD}(?![ \t]{{2,4}}\Z)\s?)([{_SLASHES}]?)",
-    re.IGNORECASE,
+    rf"(?:[ \t]{{0,4}}[{_BARRED}]{_SPACED_BARS}([{_SLASHES}]?){_WORD}[{_BARRED}\s]{{0,8}}"
+    rf"|[ \t]{{0,4}}{_WORD}[ \t]{{0,4}}[{_BARRED}][{_BARRED}\s]{{0,8}}"
+    rf"|(?<=[{OPENING_BRACKETS}{_SLASHES}]){_WORD}(?![ \t]{{2,4}}\Z)\s?)([{_SLASHES}]?)"
 )
 # What may still become a head, or a token with spaces in it.
 _HEAD_START = pattern(
-    rf"{_OPEN}{_GAP}{_SLASHED_BARS}(?:{WORD[0]}(?:{WORD[1]}{WORD[2]}?)?)?\Z"
-    rf"|{_OPEN}{_GAP}{_SLASHED_BARS}{WORD}[{_BARRED}\s]{{0,8}}\Z"
-    r"|<[ \t]{0,4}(?:/[ \t]{0,4}(?:t(?:h(?:i(?:nk?)?)?)?[ \t]{0,4})?)?\Z",
-    re.IGNORECASE,
-)
-_TIGHT = pattern(
-    rf"{_OPEN}[{_BARRED}]*[{_SLASHES}]?[{_BARRED}]+[{_SLASHES}]?{WORD}"
-    rf"|{_OPEN}[{_SLASHES}]?{WORD}[{_BARRED}]",
-    re.IGNORECASE,
+    rf"{_OPEN}{_GAP}{_SLASHED_BARS}(?:(?i:{WORD[0]}(?:{WORD[1]}{WORD[2]}?)?)?"
+    rf"|{_WORD}[{_BARRED}\s]{{0,8}})\Z"
+    r"|<[ \t]{0,4}(?:/[ \t]{0,4}(?:(?i:t(?:h(?:i(?:nk?)?)?)?)[ \t]{0,4})?)?\Z"
 )
 # What the word may begin with, and tokens in brackets alone; and some bars are letters.
 _FIRST = "".join(letter.lower() + letter.upper() for letter in (WORD[0], tokens.THINK_START[1]))
@@ -87,7 +86,7 @@ _UNQUOTED = pattern(
     rf"[^\s{EQUALS}{OPENING_BRACKETS}{CLOSING_BRACKETS}{_BARRED}{ATTRIBUTE_QUOTES}]+"
 )
 # What may stand behind a quoted value in the same line.
-_BEHIND_VALUE = pattern(rf"[{OPENING_BRACKETS}{CLOSING_BRACKETS}{re.escape(BARS)}/A-Za-z_]")
+_BEHIND_VALUE = _OPENING | _CLOSING | {*BARS, *ascii_letters, "/", "_"}
 # What may stand after the bracket, if it is no letter.
 _SECOND = frozenset(f"{_SLASHES} \t\n\r{_ZERO_WIDTH}{BARS}")
 
@@ -129,6 +128,9 @@ def read_tag(source: TextBuffer, start: int) -> TagInText:
         return _read_bare(source, start) if second == _DSML[1] else None
     if not (second.isalpha() or second in _SECOND):
         return None
+    is_short = second in _SECOND_IN_STARTS and source.end - start <= _LONGEST_START
+    if is_short and (partial := _STARTS.get(source.text[index:])):
+        return partial
     simple = source.match(_SIMPLE, start)
     if simple is not None and simple[8] is not None:
         if not source.final and simple[7][0] not in _FIRST:
@@ -142,11 +144,11 @@ def read_tag(source: TextBuffer, start: int) -> TagInText:
 
 def _simple_tag(match: re.Match[str], start: int) -> Tag:
     slash, space, released, name, string, plain_slash, plain, _ = match.groups()
-    label, closing = plain or released, bool(slash or plain_slash)
+    label, closing = plain or released, "/" in (slash, plain_slash)
     attributes = {} if name is None else {"name": name}
     if string is not None:
         attributes["string"] = string
-    is_marked, is_spaced = plain is None, bool(space)
+    is_marked, is_spaced = plain is None, space == " "
     return Tag(kind_of(label), start, match[0], closing, label, is_marked, is_spaced, attributes)
 
 
@@ -156,8 +158,6 @@ def _simple_tag(match: re.Match[str], start: int) -> Tag:
 def _read_head(source: TextBuffer, start: int) -> TagInText:
     """A token, or a tag with the DSML token, unless that is ordinary text that spells it."""
     rest = source.slice(start, start + _LONGEST_HEAD)
-    if rest in _FIXED_STARTS:
-        return MAYBE_TAG
     if (token := _TOKEN.match(rest)) is not None:
         is_text = source.is_inert(start, start + token.end())
         if not is_text or token[0] not in spellings.VOCABULARY_TOKENS:  # which have ids
@@ -166,7 +166,9 @@ def _read_head(source: TextBuffer, start: int) -> TagInText:
     head = _HEAD.match(rest)
     if head is None:
         return MAYBE_TAG if _HEAD_START.match(rest) else _read_plain(source, start)
-    partial = PartialTag.SURELY if _TIGHT.match(rest) else MAYBE_TAG
+    before, _, behind = head[0].upper().partition(WORD)
+    is_sure = _BARS.intersection(before + behind[:1]) and not _SPACES.intersection(before)
+    partial = PartialTag.SURELY if is_sure else MAYBE_TAG
     if head.end() == len(rest):
         return partial
     word = head[0].find(_DSML) + start
@@ -268,7 +270,7 @@ class _TagReader:
             if after == source.end:  # of all text
                 return (yield from self._end_before(label, at, after))
             character = source.at(after)
-            if self.is_quoted and not breaks and not _BEHIND_VALUE.match(character):
+            if self.is_quoted and not breaks and character not in _BEHIND_VALUE:
                 raise _NoTag
             if _KEY.match(character):
                 end = yield from self._run(_KEY_REST, after)
@@ -308,7 +310,8 @@ class _TagReader:
         raise _NoTag
 
     def _made(self, label: str, at: int, end: int) -> Tag:
-        self._check_length(end)
+        if end - self.start > LONGEST_TAG:
+            raise _NoTag
         raw = self.source.slice(self.start, end)
         head = kind_of(label), self.start, raw, self.closing, label, self.marked, self.spaced
         is_closed = not self.closing and "/" in self.source.slice(at, end)
@@ -356,7 +359,8 @@ class _TagReader:
             mark = "" if match is None else match[0]
             at, match = source.end if match is None else source.place(match.end()), None
             self.reached = at
-            self._check_length(at)
+            if at - self.start > LONGEST_TAG:
+                raise _NoTag
             if not mark:
                 yield self.partial
             elif mark == "\n":
@@ -373,7 +377,7 @@ class _TagReader:
             rest = source.slice(at, at + _LONGEST_HEAD)
             if rest.startswith(_DSML) or _HEAD.match(rest) or _TOKEN.match(rest):
                 raise _NoTag
-            if not (_DSML.startswith(rest) or rest in _FIXED_STARTS or _HEAD_START.match(rest)):
+            if not (_DSML.startswith(rest) or rest in _STARTS or _HEAD_START.match(rest)):
                 return
             yield self.partial
 
@@ -435,11 +439,6 @@ class _TagReader:
 
     # Going on through the text.
 
-    def _check_length(self, at: int) -> None:
-        """Gives up a tag that is too long, whether it comes whole or in pieces."""
-        if at - self.start > LONGEST_TAG:
-            raise _NoTag
-
     def _at(self, at: int) -> Waiting[str]:
         """The character at a place, once it is there."""
         while not (character := self.source.at(at)):
@@ -451,8 +450,9 @@ class _TagReader:
         source = self.source
         while True:
             match = source.match(pattern, at)
-            at, match = at if match is None else source.place(match.end()), None
-            self._check_length(at)
+            at, match = at if match is None else match.end() + source.base, None
+            if at - self.start > LONGEST_TAG:
+                raise _NoTag
             if at < source.end or source.final:
                 return at
             yield self.partial

@@ -12,7 +12,7 @@ from dsv4._completion.json_text import json_string, member_text, object_in, with
 from dsv4._completion.patterns import pattern
 from dsv4._completion.reasons import Ended
 from dsv4._format import spellings
-from dsv4._parse.calls import begin_call, read_call
+from dsv4._parse.calls import CallReader, begin_call
 from dsv4._parse.json_calls import json_calls_in
 from dsv4._parse.lexer import read_tag
 from dsv4._parse.reading import Block, Reading
@@ -38,6 +38,7 @@ class OddCalls(NamedTuple):
     wraps: bool = False  # the close of a wrapper may follow
     cut: tuple[str, str] | None = None  # a call that was cut, and what is known of its arguments
     has_rest: bool = False  # something was left that could not be read
+    is_last: bool = False  # the text ends in them
 
 
 def find_plain_calls(reading: Reading, first: Tag, tag: Tag) -> Steps[OddCalls]:
@@ -93,7 +94,7 @@ def _plain_call(reading: Reading, tag: Tag, text: str) -> list[tuple[str, str]]:
         if not reading.tally.calls_seen:
             yield from begin_call(reading, opening)
         while reading.call is not None:
-            yield from read_call(reading)
+            yield from CallReader(reading).read()
         reading.settle()
 
     speculation = Speculation(inside, read_on)
@@ -121,7 +122,7 @@ def find_native_calls(reading: Reading, tag: Tag) -> Steps[OddCalls]:
         return OddCalls(None, end)
     cut = head and (head[1], member_text("arguments", json_string(rest[head.end() :])))
     after = end if ahead is None or ahead.kind == "eos" else ahead.end
-    return OddCalls(calls, after, cut=cut, has_rest=bool(rest.strip()))
+    return OddCalls(calls, after, cut=cut, has_rest=bool(rest.strip()), is_last=ahead is None)
 
 
 def native_calls(text: str) -> tuple[list[tuple[str, str]], str]:

@@ -13,8 +13,8 @@ from dsv4._completion.json_text import is_item, json_string, members_of, object_
 from dsv4._completion.limits import MOST_PARAMETERS
 from dsv4._completion.patterns import pattern
 from dsv4._parse.reading import Reading
-from dsv4._parse.tag import TOKENS, Tag
-from dsv4._parse.tag_rules import is_argument
+from dsv4._parse.tag import Tag
+from dsv4._parse.tag_rules import IN_CALL, is_argument
 from dsv4._parse.text_buffer import ANYWHERE, NOWHERE
 
 # Under which arguments stand that are no JSON object.
@@ -117,21 +117,20 @@ class Call:
         is_untouched = self.may_have_body and not self._remarks
         return is_untouched and bool(self.reading.tools.keys(self.name))
 
-    def acts(self, tag: Tag) -> bool:
-        """Whether a tag means anything between parameters."""
+    def meaning(self, tag: Tag) -> str:
+        """What a tag means between parameters."""
         rules = self.reading.rules
-        if tag.broken:
-            return rules.kind(tag) in ("invoke", "parameter")
-        if tag.kind in TOKENS or self.is_parameter(tag):
-            return True
-        if tag.marked:
-            belongs = tag.closing or rules.is_container(tag, self.name)
-            return belongs or rules.kind(tag, self.name) is not None
+        if rules.is_container(tag, self.name):
+            return "container"
+        if self._is_parameter(tag):
+            return "parameter"
         if self.is_plain and self.reading.block is not None and rules.is_plain_invoke(tag):
-            return True  # the next call (rule 31)
-        return tag.closing and (tag.kind in ("invoke", "wrapper") or tag.label == self.name)
+            return "next"  # (rule 31)
+        word = rules.meaning(tag, IN_CALL, self.name)
+        closes = tag.closing and tag.label == self.name and not tag.broken
+        return "close" if closes and word != "over" else word
 
-    def is_parameter(self, tag: Tag) -> bool:
+    def _is_parameter(self, tag: Tag) -> bool:
         rules = self.reading.rules
         if tag.closing or tag.broken:
             return False

@@ -37,7 +37,7 @@ from dsv4._parse.speculation import Speculation
 from dsv4._parse.stop_strings import StopStrings
 from dsv4._parse.text_buffer import TextBuffer
 from dsv4._parse.values import ParameterValue
-from dsv4.errors import OptionError
+from dsv4.errors import OptionError, short_repr
 from dsv4.types import DialectName
 
 _BRACKET, _WIDE, _BAR = MARKS
@@ -93,13 +93,15 @@ class StreamParser:
         if prefix and strict:
             problem = "found text and strict=True, expected one of them: strict reads whole turns"
             raise OptionError("prefix", problem)
+        if not callable(new_id):
+            raise OptionError("new_id", f"found {short_repr(new_id)}, expected a function")
         stops = options.checked_stops(stop)
         settings = options.ParserSettings(
             dialect=dialect_named("v4" if dialect is None else dialect),
             tools=DeclaredTools(options.checked_tools(tools)),
             forbidden=tool_choice == "none",
             whole_calls=options.checked_word("calls", calls, ("streamed", "whole")) == "whole",
-            new_id=options.checked_id_maker(new_id),
+            new_id=new_id,
             strict=strict,
             stops=StopStrings(stops) if stops else None,
             stop_everywhere=options.checked_word("stop_in", stop_in, ("content", "all")) == "all",
@@ -194,9 +196,8 @@ class StreamParser:
         """Finds out what may go by, now that the text has been read."""
         self._words = self._line_words = self._index = None
         reading = self._speculation.certain
-        if reading.pos < self._buffer.end or reading is not self._speculation.reading:
-            return
-        if reading.doubt is not None or reading.tally.further is not None:
+        waits = reading.pos < self._buffer.end or reading is not self._speculation.reading
+        if waits or reading.doubt is not None or reading.tally.further is not None:
             return
         if reading.state is PROSE:
             if reading.is_idle:
@@ -236,14 +237,15 @@ class StreamParser:
             raise OptionError("text", "found more text after finish, expected a new parser for it")
         if self._passed or self._newlines:
             self._catch_up()
-        self._buffer.append(text, self._inert)
-        self._speculation.run()
-        if len(self._buffer.text) > _LEAST_TRIMMED:
-            reading = self._speculation.certain
-            if reading.pos - self._buffer.base > _LEAST_TRIMMED:  # not where a long text waits
-                self._buffer.trim(reading.needed_from)
+        buffer, speculation = self._buffer, self._speculation
+        buffer.append(text, self._inert)
+        speculation.run()
+        if len(buffer.text) > _LEAST_TRIMMED:
+            reading = speculation.certain
+            if reading.pos - buffer.base > _LEAST_TRIMMED:  # not where a long text waits
+                buffer.trim(reading.needed_from)
         self._choose()
-        return self._speculation.events()
+        return speculation.events()
 
     def finish(self, reason: Reason | None = None) -> list[Event]:
         """The events that the end of the text brings. The last of them is an `End`.
@@ -280,9 +282,7 @@ class StreamParser:
             return "length"
         if tally.calls_completed:
             return "tool_calls"
-        if reading.prose.reasoning and ended is None:
-            return "length"
-        return "stop"
+        return "length" if reading.prose.reasoning and ended is None else "stop"
 
     def _continue(self, prefix: str) -> None:
         """Reads what the prompt holds already. Of its events only those of an open call count."""

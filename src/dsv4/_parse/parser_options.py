@@ -14,6 +14,7 @@ from dsv4._parse.stop_strings import StopStrings
 from dsv4.errors import OptionError, short_repr
 
 T = TypeVar("T")
+_OBJECT = (dict, Mapping)  # most are of the first, which is asked for faster
 
 
 @dataclass(frozen=True)
@@ -49,8 +50,8 @@ def checked(name: str | tuple[str | int, ...], value: object, kind: type[T], exp
 
 
 def checked_word(name: str, value: object, words: tuple[str, ...]) -> str:
-    choices = " or ".join(f'"{word}"' for word in words)
     if not isinstance(value, str) or value not in words:
+        choices = " or ".join(f'"{word}"' for word in words)
         raise OptionError(name, f"found {short_repr(value)}, expected {choices}")
     return value
 
@@ -63,8 +64,8 @@ def checked_tools(tools: object) -> list[GivenObject] | None:
         raise OptionError("tools", f"found {short_repr(tools)}, expected a list of tools")
     objects = []
     for index, tool in enumerate(tools):
-        function = tool.get("function", tool) if isinstance(tool, Mapping) else None
-        if not isinstance(function, Mapping):
+        function = tool.get("function", tool) if isinstance(tool, _OBJECT) else None
+        if not isinstance(function, _OBJECT):
             problem = f"found {short_repr(tool)}, expected a tool: an object with a function"
             raise OptionError(("tools", index), problem)
         if not isinstance(function.get("name"), str):
@@ -81,12 +82,6 @@ def checked_stops(stop: object) -> list[str]:
         raise OptionError("stop", f"found {short_repr(stop)}, expected text or a list of texts")
     stops = [checked(("stop", index), string, str, "text") for index, string in enumerate(strings)]
     return [string for string in stops if string]
-
-
-def checked_id_maker(new_id: Callable[[], str]) -> Callable[[], str]:
-    if not callable(new_id):
-        raise OptionError("new_id", f"found {short_repr(new_id)}, expected a function")
-    return new_id
 
 
 def checked_reason(reason: object) -> Ended | None:

@@ -25,7 +25,7 @@ from dsv4._parse.reading import PROSE, ParserState, Quotation, Reading
 from dsv4._parse.stop_strings import StopStrings
 from dsv4._parse.strict_alongside import is_last
 from dsv4._parse.tag import CLOSES, ENDS, MAYBE_TAG, SECTION_ENDS, TAG_NAME, TOKENS, PartialTag, Tag
-from dsv4._parse.tag_rules import is_plain_label, is_plain_wrapper
+from dsv4._parse.tag_rules import IN_FENCE, IN_PROSE, is_plain_label, is_plain_wrapper
 from dsv4._parse.text_buffer import NOWHERE, Steps
 from dsv4.errors import ParseError
 
@@ -73,9 +73,7 @@ class ProseReader:
                 self._look_before(at)
                 self._show_up_to(at)
                 if isinstance(tag, Tag):
-                    steps = self._reader_of(tag)(tag)
-                    if steps is not None:
-                        yield from steps
+                    yield from self._reader_of(tag)(tag) or ()
                     at = prose.at
                 elif (yield from buffer.more_of(at, None if tag is TAG_NAME else tag)):
                     pass
@@ -85,7 +83,7 @@ class ProseReader:
                     self._end_in_tag(tag, at)
                     at = max(at + 1, prose.at)
         except _Halted:
-            reading.enter(ParserState.PROSE)
+            reading.enter(PROSE)
             reading.enter(ParserState.HALTED)
         return None
 
@@ -167,8 +165,7 @@ class ProseReader:
         if tag is not PartialTag.SURELY:
             return
         reading, end, ended = self._reading, self._buffer.end, self._buffer.ended
-        alone = ended in (None, Ended.LENGTH)
-        if self._may_be_cut(at) and self._may_become_call(at, alone):
+        if self._may_be_cut(at) and self._may_become_call(at, ended in (None, Ended.LENGTH)):
             self._show_up_to(at, complete=True)  # a call that is cut shows no markup (rule 33)
             reading.report_cut(at)
             self._prose.at = end
@@ -205,27 +202,27 @@ class ProseReader:
 
     def _is_cut(self, tag: Tag) -> Steps[bool]:
         """Whether a call that is not certain was cut, where the text ends behind its opening."""
-        buffer, ended = self._buffer, self._buffer.ended
+        buffer = self._buffer
         at = yield from buffer.past_space(tag.end)
-        if not buffer.final or not self._may_be_cut(tag.start):
-            return False
+        behind = yield from buffer.tag(at)
         if at == buffer.end:
-            opens_line = self._is_blank and ended is not Ended.END
-            return opens_line or (ended is not None and ended.is_cut)
-        behind = buffer.tag_at(at)
-        if isinstance(behind, Tag) and self._rules.role(behind) == "invoke":
-            at = yield from buffer.past_space(behind.end)
-            return self._is_declared(behind) and (at == buffer.end or self._begins_tag(at))
-        return self._begins_tag(at)
+            opens_line = self._is_blank and buffer.ended is not Ended.END
+            is_cut = opens_line or (buffer.ended is not None and buffer.ended.is_cut)
+        elif isinstance(behind, Tag) and self._rules.role(behind) == "invoke":
+            is_cut = self._is_declared(behind) and (yield from self._ends_behind(behind.end))
+        else:
+            is_cut = yield from self._ends_behind(at)
+        return is_cut and not (tag.self_closed and at < buffer.end) and self._may_be_cut(tag.start)
 
     def _is_declared(self, invoke: Tag) -> bool:
         return self._reading.tools.declares(self._rules.tool_called(invoke))
 
-    def _begins_tag(self, at: int) -> bool:
-        """Whether the text ends in what may become a DSML tag."""
-        tag = self._buffer.tag_at(at) if self._buffer.at(at) in MARKS else None
+    def _ends_behind(self, start: int) -> Steps[bool]:
+        """Whether the text ends behind white space, or in what may become a DSML tag there."""
+        at = yield from self._buffer.past_space(start)
+        tag = yield from self._buffer.tag(at)
         is_call = tag is PartialTag.SURELY and self._may_become_call(at, alone=True)
-        return is_call or tag is MAYBE_TAG
+        return at == self._buffer.end or is_call or tag is MAYBE_TAG
 
     # Showing text.
 
@@ -244,7 +241,7 @@ class ProseReader:
         if to <= reading.pos:
             return
         text = self._buffer.slice(reading.pos, to)
-        tail = 0 if complete else len(text) - len(text.removesuffix("\n").removesuffix("\n"))
+        tail = 0 if complete or text[-1] != "\n" else 1 + text.endswith("\n\n")
         if stops is not None:
             certain = text[: len(text) - tail]
             if (stop := stops.find(certain)) is not None:
@@ -254,15 +251,15 @@ class ProseReader:
                 reading.advance(reading.pos + hit)
                 raise _Halted
             if not complete:
-                waiting = tail + stops.start_at_end(certain)
-                tail = max(waiting, stops.start_at_end(text))
+                tail = max(tail + stops.start_at_end(certain), stops.start_at_end(text))
         self._show(text[: len(text) - tail])
-        reading.advance(to - tail)
+        reading.pos = to - tail
 
     def _show(self, text: str) -> None:
         """Shows the text that stands where reading is; not what the prompt has shown already."""
         reading, prose = self._reading, self._prose
-        text = text[max(-reading.pos, 0) :]
+        if reading.pos < 0:
+            text = text[-reading.pos :]
         if not text:
             return
         if reading.doubt is not None or reading.refuses:
@@ -285,36 +282,17 @@ class ProseReader:
     # Tags.
 
     def _reader_of(self, tag: Tag) -> Callable[[Tag], Steps[None] | None]:
-        """What a tag means here: how it is read."""
-        prose, kind = self._prose, self._rules.kind(tag)
-        if tag.start < prose.named_to:
-            return self._leave if tag.marked else self._pass
-        if tag.kind in TOKENS:
-            readers = {"think": self._read_think, "native": self._read_native}
-            return readers.get(tag.kind, self._read_token)
-        if not tag.marked:
-            return self._read_plain
-        if tag.broken or tag.bare or kind is None:
-            return self._leave
-        if self._is_example:
-            return self._read_fenced
-        if tag.closing:
-            return self._leave if prose.openers else self._read_parts
-        if kind == "wrapper":
-            return self._read_wrapper
-        if self._reading.tools.none_declared:
-            return self._leave
-        if kind == "invoke":
-            return self._read_invoke
-        if tag.self_closed or tag.name is None or prose.openers:
-            return self._read_stub
-        return self._read_parts
+        if tag.start < self._prose.named_to or tag.bare:
+            return self._read_markup if tag.marked else self._pass
+        word = self._rules.meaning(tag, IN_FENCE if self._is_example else IN_PROSE)
+        reader: Callable[[Tag], Steps[None] | None] = getattr(self, f"_read_{word}")
+        return reader
 
     def _pass(self, tag: Tag) -> None:
         """Leaves a tag in the text, where it is no deviation."""
         self._look(tag.end)
 
-    def _leave(self, tag: Tag, to: int = NOWHERE) -> None:
+    def _read_markup(self, tag: Tag, to: int = NOWHERE) -> None:
         """Leaves markup in the text: a tag, or all from it up to `to`."""
         to = max(to, tag.end)
         if tag.label or tag.closing:  # the token alone is prose (rule 18)
@@ -413,7 +391,7 @@ class ProseReader:
                     return (yield from self._read_invented())
         self._prose.roles_are_text = True
         self._look(tag.end)
-        reading.enter(ParserState.PROSE)
+        reading.enter(PROSE)
 
     def _read_invented(self) -> Steps[None]:
         """A turn that the model made up after its own. All of it is removed (rule 17)."""
@@ -461,10 +439,9 @@ class ProseReader:
 
     def _read_echo(self, tag: Tag) -> None:
         reading, prose = self._reading, self._prose
-        waiting = self._buffer.slice(reading.pos, prose.at)
         if prose.quoting.lines().fenced:
             return self._pass(tag)
-        if not prose.reasoning_shown and not waiting.strip():
+        if not prose.reasoning_shown and not self._buffer.slice(reading.pos, prose.at).strip():
             return self._remove("stray_think", tag)  # the prompt's own, written once more
         reading.report("stray_think", tag.start, tag.raw)
         return self._pass(tag)
@@ -482,7 +459,7 @@ class ProseReader:
             acts = self._is_blank or (yield from self._holds_calls(tag))
             acts = acts or (yield from self._is_cut(tag))
         if not acts:
-            return self._leave(tag)
+            return self._read_markup(tag)
         yield from self._open_block(tag)
 
     def _open_block(self, tag: Tag) -> Steps[None]:
@@ -497,8 +474,7 @@ class ProseReader:
             return (yield from self._rules.begins_json_calls(ahead.start))
         if self._rules.role(ahead) == "invoke":
             certain = yield from self._rules.is_certain(ahead, wrapped=True)
-            at = yield from self._buffer.past_space(ahead.end)
-            cut = at == self._buffer.end or self._begins_tag(at)  # nothing of it has come (rule 33)
+            cut = yield from self._ends_behind(ahead.end)  # nothing of it has come (rule 33)
             return certain and (ahead.self_closed or not cut)
         return False
 
@@ -507,6 +483,8 @@ class ProseReader:
         reading, buffer = self._reading, self._buffer
         name = self._rules.tool_called(tag)
         is_declared = reading.tools.declares(name)
+        if reading.tools.none_declared:
+            return self._read_markup(tag)
         if not is_declared and not (self._rules.is_example(name) and self._is_blank):
             return (yield from self._read_stub(tag))
         certain = yield from self._rules.is_certain(tag, wrapped=False)
@@ -515,7 +493,7 @@ class ProseReader:
                 yield from buffer.more()
             certain = buffer.at(tag.end) in ("", "\n")
         if not certain and not (is_declared and (yield from self._is_cut(tag))):
-            self._leave(tag)
+            self._read_markup(tag)
         elif (yield from self._enter_calls(tag)):
             reading.report("missing_wrapper", tag.start, "")
             yield from begin_call(reading, tag)
@@ -566,7 +544,7 @@ class ProseReader:
 
         def assume(twin: Reading, level: int) -> None:
             tried.level = level
-            twin.state = ParserState.PROSE
+            twin.state = PROSE
             twin.quotations = (*map(copy, twin.quotations), tried)
             twin.prose.quoting.watched = quoting.watched.union(*(one.marks for one in openings))
 
@@ -584,7 +562,7 @@ class ProseReader:
         may_act = opens and not (prose.is_transcript or reading.tools.none_declared)
         is_strict = tag.raw == reading.tags.block_open.strip()
         if not (may_act and is_strict) or tag.start < prose.example_end:
-            return self._leave(tag)
+            return self._read_markup(tag)
         reading.enter(ParserState.FENCED)
         example_end = yield from self._example_end(tag)
         if example_end is None:
@@ -592,8 +570,8 @@ class ProseReader:
         # What it quotes never runs, nor is it held once more, so that blocks in blocks take linear
         # time.
         prose.example_end = example_end
-        self._leave(tag)
-        return reading.enter(ParserState.PROSE)
+        self._read_markup(tag)
+        return reading.enter(PROSE)
 
     def _example_end(self, tag: Tag) -> Steps[int | None]:
         """How far a block in a fence is an example. None: the model forgot to close its fence.
@@ -626,7 +604,11 @@ class ProseReader:
 
     def _read_parts(self, tag: Tag) -> Steps[None]:
         """Parts of a call that are not in one: they go, unless they are quoted, or are text."""
-        reading, opens_line = self._reading, self._is_blank
+        reading, openers, opens_line = self._reading, self._prose.openers, self._is_blank
+        if openers if tag.closing else reading.tools.none_declared:
+            return self._read_markup(tag)
+        if not tag.closing and (tag.self_closed or tag.name is None or openers):
+            return (yield from self._read_stub(tag))
         self._flush()
         kind: DiagnosticKind = "dropped_call"
         if tag.closing:
@@ -637,9 +619,9 @@ class ProseReader:
             state, end_of = ParserState.LOST, self._end_of_lost
         reading.enter(state)
         end, goes = yield from end_of(tag)
-        reading.enter(ParserState.PROSE)
+        reading.enter(PROSE)
         if not goes:
-            self._leave(tag, end)
+            self._read_markup(tag, end)
         elif not (yield from self._are_quoted(tag)):
             reading.report_span(kind, tag.start, end)
             self._skip_to(end, begin_line=opens_line)
@@ -713,7 +695,7 @@ class ProseReader:
             begins = role == "wrapper" or (role == "invoke" and may_call)
             begins = begins and "\n" in self._buffer.slice(tag.end - 1, ahead.start)
         if not begins:
-            return self._leave(tag)
+            return self._read_markup(tag)
         return self._remove("unexpected_tag", tag)
 
     # Calls without the DSML token, and those of older models (rules 1 and 13).
@@ -759,10 +741,10 @@ class ProseReader:
         """Makes calls that were found whole; or leaves them in the text."""
         reading = self._reading
         if calls.calls is None:
-            reading.enter(ParserState.PROSE)
+            reading.enter(PROSE)
             return self._look(calls.end)
         if not (yield from self._enter_calls(first)):
-            return reading.enter(ParserState.PROSE)
+            return reading.enter(PROSE)
         kind = "forbidden_call" if reading.settings.forbidden else kind
         reading.report_span(kind, first.start, calls.end)
         reading.advance(calls.end)
@@ -771,7 +753,7 @@ class ProseReader:
             reading.whole_call(name, arguments, calls.end)
         if calls.cut is not None:
             reading.part_of_call(*calls.cut)
-        if calls.has_rest and self._buffer.final and calls.end == self._buffer.end:
+        if calls.has_rest and calls.is_last:
             reading.report_cut(calls.end)
         elif calls.has_rest:
             reading.report("dropped_call", calls.end, "")

@@ -8,7 +8,7 @@ from dsv4._completion.strict import read_strictly
 from dsv4._format.dialects import NAMESPACE_END
 from dsv4._parse.after_calls import end_quotations
 from dsv4._parse.blocks import BlockReader
-from dsv4._parse.calls import read_call
+from dsv4._parse.calls import CallReader
 from dsv4._parse.prose import ProseReader
 from dsv4._parse.reading import ParserState, Reading
 from dsv4._parse.text_buffer import Steps
@@ -20,7 +20,7 @@ def read_completion(reading: Reading) -> Steps[None]:
     buffer = reading.buffer
     while not buffer.final or reading.pos < buffer.end or reading.call or reading.block:
         if reading.call is not None:
-            yield from read_call(reading)
+            yield from CallReader(reading).read()
         elif reading.block is not None:
             yield from BlockReader(reading).read()
         elif reading.state is ParserState.HALTED:

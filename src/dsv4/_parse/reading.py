@@ -66,7 +66,8 @@ class ParserState(Enum):
     HALTED = "after a stop string"
 
 
-PROSE = ParserState.PROSE  # by itself, as in tag.py
+# By themselves, as in tag.py.
+PROSE, BLOCK, INVOKE = ParserState.PROSE, ParserState.BLOCK, ParserState.INVOKE
 
 # Which states may follow which.
 NEXT: dict[ParserState, frozenset[ParserState]] = {
@@ -236,6 +237,10 @@ class Reading:
         twin.call = None if self.call is None else self.call.copy(twin)
         return twin
 
+    def is_tried(self, level: int) -> bool:
+        """Whether something may still refute what is assumed at this level, the highest one."""
+        return level in (self.refuses, self.quotations[-1].level if self.quotations else 0)
+
     def emit(self, event: Event) -> None:
         self.events.append(event)
 
@@ -255,9 +260,8 @@ class Reading:
     def is_idle(self) -> bool:
         """Whether prose in which no tag begins may be shown as it comes."""
         prose = self.prose
-        if self.settings.stops is not None or self.settings.strict:
-            return False
-        if prose.joining or prose.names_think_tag:
+        is_checked = self.settings.stops is not None or self.settings.strict
+        if is_checked or prose.joining or prose.names_think_tag:
             return False
         return not prose.reasoning or prose.reasoning_shown
 
@@ -285,9 +289,7 @@ class Reading:
     @property
     def needed_from(self) -> int:
         """Where the text begins that may still be needed."""
-        start = self.pos if self.doubt is None else self.doubt.start
-        if self.unseen_from < start:
-            start = self.unseen_from
+        start = min(self.unseen_from, self.pos if self.doubt is None else self.doubt.start)
         return start if self.tally.further is None else min(start, self.tally.further[0])
 
     # Diagnostics.
@@ -356,7 +358,7 @@ class Reading:
 
         `padded` says that white space stands around the name in it.
         """
-        label = self.tags.label_of(tag.kind)
+        label = self.tags.labels.get(tag.kind)
         if label is not None and tag.is_spelled(label) and not padded:
             return
         head = tag.raw.partition(" name=")[0].rstrip(">")

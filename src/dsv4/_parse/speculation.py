@@ -53,13 +53,8 @@ class Speculation:
                 twin = reading.twin()
                 attempt(twin, len(self._tried))
                 self._tried.append((twin, self._read_on(twin)))
-        while len(self._tried) > 1 and not self._is_tried():
+        while (level := len(self._tried) - 1) and not self._tried[-1][0].is_tried(level):
             self._commit()
-
-    def _is_tried(self) -> bool:
-        reading, level = self.reading, len(self._tried) - 1
-        quotations = reading.quotations  # those of higher levels come last
-        return reading.refuses == level or (bool(quotations) and quotations[-1].level == level)
 
     def _commit(self) -> None:
         """What was tried takes the place of what asked for it."""

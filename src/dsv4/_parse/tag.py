@@ -15,6 +15,8 @@ CALL_TAGS = frozenset({"wrapper", "invoke", "parameter"})
 # Roles (`TagRules.role`): closes of calls and their parts; where all text ends.
 CLOSES = frozenset(f"/{kind}" for kind in CALL_TAGS)
 ENDS = frozenset({"end", "eos"})
+# How tags begin as releases spell them, opening and closing ones.
+_HEADS = f"<{tokens.DSML}", f"</{tokens.DSML}"
 # Tokens that end reasoning or content.
 SECTION_ENDS = frozenset({"eos", "think"})
 
@@ -58,8 +60,8 @@ class Tag:
 
     def __post_init__(self) -> None:
         self.end = self.start + len(self.raw)
-        self.name = None
-        if self.attributes:
+        self.name = self.attributes.get("name")
+        if self.attributes and self.name is None:
             names = NAME_ATTRIBUTES.get(self.kind, ("name",))
             self.name = next((self.attributes[n] for n in names if n in self.attributes), None)
 
@@ -71,7 +73,7 @@ class Tag:
 
     def is_spelled(self, label: str) -> bool:
         """Whether the strict grammar takes the tag as it stands, if a release calls it `label`."""
-        rest = self.raw.removeprefix(f"<{'/' * self.closing}{tokens.DSML}{label}")
+        rest = self.raw.removeprefix(f"{_HEADS[self.closing]}{label}")
         if self.closing or self.kind == "wrapper":
             return rest == ">"
         if self.kind == "invoke":  # white space before the name is free (format.md, section 8)

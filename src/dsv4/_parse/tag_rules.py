@@ -1,4 +1,4 @@
-"""What a tag means where it stands: what the text around it and the declared tools say.
+"""What a tag means where it stands: by the state, and by the text around it and the declared tools.
 
 An odd closing tag (recovery.md, rule 13) does not properly say what it closes: it has no name or
 an unknown one, no DSML token, or no slash. It closes only in a run: nothing but white space stands
@@ -25,6 +25,44 @@ from dsv4._parse.text_buffer import ANYWHERE, NOWHERE, Steps, TextBuffer
 
 # A bracket too many, before the head of a tag.
 _DOUBLED = f"<<{tokens.DSML}"
+# What a tag means in each state. A row is what it is (`TagRules.role`), a column where it stands:
+# in prose or a code fence, between the calls of a block, in text there that is no call, between
+# the parameters of a call, in a value. A word, with `_read_` before it, is the method that reads
+# the tag there; "text" says that it is part of the text. The methods ask what the table leaves
+# open: what stands before the tag and behind it.
+_TABLE = """
+                               prose    fence   block    junk    call       value
+eos:                           token    token   over     ends    over       eos
+bos:                           token    token   over     text    over       text
+role:                          token    token   over     ends    over       text
+think, /think:                 think    think   over     ends    over       text
+native, /native:               native   native  over     ends    over       text
+wrapper:                       wrapper  fenced  wrapper  ends    over       region
+/wrapper:                      parts    markup  close    ends    over       outer
+invoke:                        invoke   markup  invoke   invoke  next       region
+/invoke:                       parts    markup  surplus  text    close      outer
+parameter:                     parts    markup  lost     ends    parameter  next
+/parameter:                    parts    markup  surplus  text    surplus    close
+named:                         markup   markup  junk     text    text       text
+/named:                        markup   markup  odd      text    odd        text
+broken invoke:                 markup   markup  broken   ends    over       text
+broken parameter:              markup   markup  broken   ends    broken     text
+broken wrapper, broken named:  markup   markup  junk     text    text       text
+plain wrapper:                 plain    text    wrapper  text    text       text
+/plain wrapper:                text     text    close    ends    over       text
+plain invoke:                  plain    text    invoke   invoke  text       text
+/plain invoke:                 text     text    surplus  text    close      text
+plain parameter, plain named:  plain    text    text     text    text       text
+/plain parameter:              text     text    surplus  text    text       text
+/plain named:                  text     text    text     text    text       text
+"""
+_ROWS = [row.split(":") for row in _TABLE.splitlines()[2:]]
+
+IN_PROSE, IN_FENCE, IN_BLOCK, IN_JUNK, IN_CALL, IN_VALUE = (
+    {role: words.split()[column] for roles, words in _ROWS for role in roles.split(", ")}
+    for column in range(6)
+)
+
 _OUTER = {"parameter": "invoke", "invoke": "wrapper"}
 # How a list of calls begins, or one call.
 _JSON_CALLS = pattern(rf'\[\s{{0,{LONGEST_SPACE}}}\{{|\{{\s{{0,{LONGEST_SPACE}}}"')
@@ -153,9 +191,10 @@ class TagRules:
 
     def is_container(self, tag: Tag, tool: str) -> bool:
         """Whether a tag holds all parameters of a call, and is none itself (rules 28 and 30)."""
+        if tag.attributes or tag.broken or not tag.marked:
+            return False
         is_named = tag.label.lower().endswith(spellings.PARAMETER_CONTAINERS)
-        bare = is_named and not tag.attributes and not tag.broken
-        return tag.marked and bare and tag.label not in self.tools.keys(tool)
+        return is_named and tag.label not in self.tools.keys(tool)
 
     def is_example(self, name: str | None) -> bool:
         """Whether a call is the prompt's own example (rule 2)."""
@@ -164,14 +203,20 @@ class TagRules:
     def role(self, tag: Tag, tool: str | None = None) -> str:
         """What a tag does: "invoke" if it opens a call, "/invoke" if it closes one, and so on.
 
-        A tag that does neither is "named", one without the DSML token is "plain".
+        A tag that does neither is "named"; one without the DSML token is "plain invoke", say.
         """
         kind = tag.kind
         if tag.marked:
             kind = self.kind(tag, tool) or kind
         elif tag.raw and kind not in TOKENS:
-            kind = "plain"
+            kind = f"plain {kind}"
         return f"/{kind}" if tag.closing else kind
+
+    def meaning(self, tag: Tag, column: dict[str, str], tool: str | None = None) -> str:
+        """What a tag means in a state, by the column of the table for it."""
+        if tag.broken:
+            return column[f"broken {self.kind(tag) or tag.kind}"]
+        return column[self.role(tag, tool)]
 
     def is_plain_argument(self, ahead: Tag, tool: str) -> bool:
         """Whether an argument of a declared tool opens here without the DSML token (rule 14).

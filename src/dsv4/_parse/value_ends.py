@@ -15,6 +15,7 @@ from dsv4._parse.open_call import Call
 from dsv4._parse.quoting import QUOTES_A_CLOSE
 from dsv4._parse.reading import Reading
 from dsv4._parse.tag import CALL_TAGS, TOKENS, Tag
+from dsv4._parse.tag_rules import IN_VALUE
 from dsv4._parse.text_buffer import Steps
 from dsv4._parse.value_reader import CLOSE, IMPLIED, QUOTE, SPELLED, TEXT, Value, Verdict
 
@@ -118,13 +119,15 @@ class QuotingValue(CallValue):
             return CLOSE if closes else TEXT
         elif json_ended and rules.is_odd_close(tag, "invoke", tool):
             ends = yield from rules.closes_in_run(tag.end, "invoke", tool, in_block)
-        elif not tag.marked or tag.bare or kind not in CALL_TAGS or self._region:
+        elif tag.bare or self._region:
             return TEXT
-        elif tag.closing:  # JSON has decided where it ends (rule 4)
+        elif (
+            word := rules.meaning(tag, IN_VALUE, tool)
+        ) == "outer":  # JSON has decided where it ends (rule 4)
             ends = json_ended or (yield from self.ends_at_outer_close(tag, kind))
-        elif kind == "parameter":
+        elif word == "next":
             ends = (json_ended and rules.key(tag, tool) is not None) or self.lets_act(tag)
-        elif not (yield from self._opens_region(tag, kind)):
+        elif word == "text" or not (yield from self._opens_region(tag, kind)):
             return TEXT
         else:
             return IMPLIED if json_ended else QUOTE
@@ -200,10 +203,8 @@ class QuotingValue(CallValue):
             return ahead.kind == "end" or (yield from self._breaks_off(ahead.start))
         if ahead.kind == "eos":
             return (yield from rules.ends_text(ahead))
-        role, closes_all = (
-            rules.role(ahead, tool),
-            ahead.closing and rules.is_container(ahead, tool),
-        )
+        role = rules.role(ahead, tool)
+        closes_all = ahead.closing and rules.is_container(ahead, tool)
         if role in _FITTING or closes_all or rules.is_plain_argument(ahead, tool):
             return True
         if role == "/parameter":  # in place of the invoke's, before the wrapper's

@@ -48,11 +48,7 @@ class ParameterValue(QuotingValue):
         if tag.string == "true" and not is_held:
             self._begin_string()
 
-    def read_parameter(self) -> Steps[None]:
-        if not (yield from self._read_nested()):
-            yield from self.read(as_json=self.tag.string == "false")
-
-    def _read_nested(self) -> Steps[bool]:
+    def read_nested(self) -> Steps[bool]:
         """Parameters in the value of a parameter: an object (rule 32). False: there are none.
 
         A value that begins so and is anything else makes the call incomplete.
