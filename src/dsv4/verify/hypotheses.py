@@ -138,6 +138,19 @@ class _WrittenOnce:
         return prompt
 
 
+class _TouchedRequests(dict[FaultVariant, frozenset[str]]):
+    """The ids of the requests that each fault has to do with, which are looked for once."""
+
+    def __init__(self, bodies: Mapping[str, Object]) -> None:
+        self._bodies = bodies
+
+    def __missing__(self, fault: FaultVariant) -> frozenset[str]:
+        in_every_prompt = fault.change.prompt is not None
+        ids = (id for id, body in self._bodies.items() if in_every_prompt or fault.touches(body))
+        self[fault] = frozenset(ids)
+        return self[fault]
+
+
 class Forecaster:
     """Forecasts of hypotheses for requests. Each prompt is made once, and counted once.
 
@@ -152,7 +165,7 @@ class Forecaster:
         further = FOLLOW_UPS if PROBES.keys() <= requests.keys() else ()
         self._follow_ups = {each.id: shielded(each.request) for each in further}
         self.counter = counter or PromptCounter()
-        self._touched: dict[FaultVariant, frozenset[str]] = {}
+        self._touched = _TouchedRequests({**self.requests, **self._follow_ups})
         self._forecasts: dict[tuple[str, str, tuple[FaultVariant, ...], str], Forecast | None] = {}
         self._counts: dict[Hypothesis, Counts] = {}
         self._write = _WrittenOnce()
@@ -178,7 +191,8 @@ class Forecaster:
 
     def needed(self, hypothesis: Hypothesis, id: str) -> Hypothesis:
         """A `hypothesis` with those of its faults alone that have to do with the request `id`."""
-        faults = tuple([fault for fault in hypothesis.faults if id in self.touched(fault)])
+        touched = self._touched  # millions of times in a run, where nothing simple explains it
+        faults = tuple([fault for fault in hypothesis.faults if id in touched[fault]])
         if len(faults) == len(hypothesis.faults):
             return hypothesis
         return Hypothesis(hypothesis.profile, hypothesis.dialect, faults)
@@ -205,15 +219,7 @@ class Forecaster:
 
     def touched(self, fault: FaultVariant) -> frozenset[str]:
         """The requests of which a `fault` can change what becomes, on whatever server."""
-        ids = self._touched.get(fault)
-        if ids is None:
-            ids = self._touched[fault] = frozenset(self._touched_by(fault))
-        return ids
-
-    def _touched_by(self, fault: FaultVariant) -> Iterator[str]:
-        for id, body in (*self.requests.items(), *self._follow_ups.items()):
-            if fault.change.prompt is not None or fault.touches(body):
-                yield id
+        return self._touched[fault]
 
     def _new(self, hypothesis: Hypothesis, body: Object) -> Forecast | None:
         try:
