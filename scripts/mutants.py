@@ -38,7 +38,7 @@ TESTS = {
 }
 
 # The share of mutants that must be noticed, in percent: what samples of 12 places and more have
-# shown; that of the parser is a target. What survives should be changes that make no difference.
+# shown. What survives should be changes that make no difference.
 LEAST_NOTICED = {"_parse": 80, "_encode": 80, "_decode": 80, "api": 60, "verify/explain.py": 80}
 
 # Annotations are never evaluated, so an operator in `int | None` changes nothing; of the other

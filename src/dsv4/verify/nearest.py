@@ -110,9 +110,12 @@ def two_servers(fits: Fits) -> tuple[Explanation, Explanation] | None:
 
 
 def _faulty(fits: Fits) -> Iterator[Explanation]:
+    """The servers with one fault each that explains more than one odd count."""
     for server in fits.forecasts.servers():
+        unexplained = [o for o in fits.observations if not fits.explains(server, o)]
         for hypothesis in fits.forecasts.with_one_fault(server, frozenset()):
-            yield Explanation(hypothesis, hypothesis.ids)
+            if sum(fits.explains(hypothesis, o) for o in unexplained) >= LEAST_GAIN:
+                yield Explanation(hypothesis, hypothesis.ids)
 
 
 def _pair(
