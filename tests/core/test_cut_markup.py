@@ -93,11 +93,22 @@ def test_the_opening_of_another_tool_in_a_wrapper_in_mid_line_is_talk(behind: st
         assert (message.content, calls_of(message)) == (text, []), reason
 
 
-@each_row("behind", [TOKEN, f" {TOKEN}inv", f"</{DSML}", "\n<", " and so on."])
-def test_a_call_in_one_tag_was_not_cut_where_something_follows_it(behind: str) -> None:
-    text = f'It is <{DSML}invoke name="ping"/>{behind}'
+@each_row("behind", ["", TOKEN, f" {TOKEN}inv", f"</{DSML}", "\n<", " and so on."])
+def test_a_call_in_one_tag_in_mid_line_is_talk(behind: str) -> None:
+    text = f'It is <{DSML}invoke name="ping"/>'
     for reason in REASONS:
-        assert calls_of(read(text, reason=reason)) == [], reason
+        message = read(text + behind, reason=reason)
+        assert (calls_of(message), message.incomplete) == ([], ()), reason
+        assert message.content.startswith(text), reason
+
+
+@each_row("behind", [f'<{DSML}invoke name="ping"/>', BASH, f"\n{invoke('ping')}"])
+def test_a_call_in_mid_line_before_another_is_talk(behind: str) -> None:
+    text = f"It is {BASH}"
+    for reason in REASONS:
+        message = read(text + behind, reason=reason)
+        assert calls_of(message) == [], reason
+        assert message.content.startswith(text), reason
 
 
 def test_nothing_is_shown_of_a_call_that_was_cut_in_reasoning() -> None:

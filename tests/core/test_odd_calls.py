@@ -305,6 +305,13 @@ class TestSpellings:
         assert (message.tool_calls, message.finish) == ((), "stop")
         assert "cut_short" not in kinds_of(message)
 
+    def test_native_calls_that_close_were_not_cut_though_something_is_left(self) -> None:
+        native = "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>bash\n```json\n"
+        text = f'{native}{{"command": "ls"}}\n```<｜tool▁call▁end｜>x<｜tool▁calls▁end｜>'
+        message = read_everywhere(text)
+        assert (calls_of(message), message.finish) == ([*LS], "tool_calls")
+        assert "dropped_call" in kinds_of(message)
+
     def test_a_plain_value_may_spell_tokens(self) -> None:
         value = f"echo {PARAMETER_END}{INVOKE_END}{BLOCK_END}"
         text = f'<invoke name="bash"><parameter name="command">{value}</parameter></invoke>'

@@ -49,6 +49,9 @@ MARKED_B = f'<{DSML}invoke name="read_file">\n{marked("path", "b")}</{DSML}invok
         (PLAIN_A.replace("\n", "") + PLAIN_B.replace("\n", ""), [A, B]),
         (f"{READ}<path>a</path></invoke>\n{PLAIN_B}", [A, B]),
         (PLAIN_A.replace("invoke", "INVOKE") + PLAIN_B, [A, B]),
+        # The opening once more, with nothing between (rule 28).
+        (f"{READ}\n{PLAIN_A}", [A]),
+        (f'<tool_call name="read_file">\n<tool_call name="read_file">\n{plain("path", "a")}', [A]),
         # A plain wrapper inside, and its close.
         (f"<tool_calls>\n{PLAIN_A}{PLAIN_B}</tool_calls>\n", [A, B]),
         (f"<function_calls>\n{MARKED_B}</function_calls>\n", [B]),

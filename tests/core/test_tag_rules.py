@@ -1,4 +1,4 @@
-"""The table of what a tag means in each state: whole, and with somebody who acts on every word."""
+"""The table of what a tag means in each state: it is whole, and has a reader for every word."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def test_no_row_is_for_nothing(column: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("reader", "column", "unread"),
     [
-        (ProseReader, IN_PROSE, {"text"}),  # such tags are passed by before the table is asked
-        (ProseReader, IN_FENCE, {"text"}),
+        (ProseReader, IN_PROSE, {"-"}),  # such tags are passed by before the table is asked
+        (ProseReader, IN_FENCE, {"-"}),
         (BlockReader, IN_BLOCK, set()),
         (CallReader, IN_CALL, set()),
     ],
@@ -73,6 +73,6 @@ def test_every_word_has_its_method(reader: type, column: dict[str, str], unread:
         assert callable(getattr(reader, f"_read_{word}"))
 
 
-def test_the_words_for_text_are_those_that_its_readers_ask_for() -> None:
+def test_the_words_that_readers_compare() -> None:
     assert {*IN_JUNK.values()} == {"text", "ends", "invoke"}
-    assert {*IN_VALUE.values()} == {"text", "eos", "close", "outer", "next", "region"}
+    assert {*IN_VALUE.values()} == {"text", "-", "outer", "next", "region"}

@@ -30,11 +30,11 @@ def test_a_line_is_known_after_its_start_is_done_with(line: str) -> None:
 
 def test_pieces_of_inert_text_are_inert_as_a_whole() -> None:
     buffer = TextBuffer(read_tag)
-    for piece in ("<think>", "", " and ", "<think>"):
+    for piece in ("<think>", "", " and ", "<thi", "nk>"):
         buffer.append(piece, inert=True)
     buffer.append("<think>")
     assert [buffer.is_inert(at, at + 7) for at in (0, 12, 19)] == [True, True, False]
-    assert buffer.acting(0, buffer.end).count("think>") == 1
+    assert buffer.acting(0, buffer.end).find("think>") == 20
 
 
 @pytest.mark.parametrize(("spaces", "end"), [(0, 0), (3, 3), (4, 4), (5, 5), (9, 5)])

@@ -66,7 +66,7 @@ class TestClosesThatAreImplied:
         strictly = {"path": value}
         is_read(of(value, before) + self.ENDS, [("write_file", arguments or strictly)])
 
-    @each_row("name, ends", [("command", True), ("commands", False), ("a", False), ("z", False)])
+    @each_row("name, ends", [("command", True), ("commands", False), ("com", False)])
     def test_at_a_plain_close_of_its_own_name(self, name: str, ends: bool) -> None:
         value = "ls" if ends else f"ls</{name}>"
         text = f"{BLOCK}\n{BASH}\n{COMMAND}ls</{name}>\n{INVOKE_END}\n{BLOCK_END}"
@@ -116,6 +116,13 @@ class TestClosesThatAreImplied:
     def test_at_a_wrapper_close_before_the_end_of_a_thought(self, end: str, ends: bool) -> None:
         text = f"{of('a')}\n{BLOCK_END}{end}"
         is_read(text, [("write_file", {"path": "a"})] if ends else None, thinking=True)
+
+
+def test_a_block_that_is_not_strict_says_nothing_of_the_next_one() -> None:
+    odd = f"{BLOCK}\n{BASH}\n{COMMAND}ls＜/{DSML}parameter>\n{INVOKE_END}\n{BLOCK_END}"
+    value = f"{INVOKE_END}\n{BASH}\n{COMMAND}rm"
+    strict = f"{BLOCK}\n{BASH}\n{COMMAND}{value}{PARAMETER_END}\n{INVOKE_END}\n{BLOCK_END}"
+    is_read(f"{odd}\n\n{strict}", [("bash", {"command": "ls"}), ("bash", {"command": value})])
 
 
 class TestItsOwnClose:

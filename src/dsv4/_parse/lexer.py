@@ -33,10 +33,10 @@ _SLASHES, _ZERO_WIDTH = spellings.SLASHES, spellings.ZERO_WIDTH
 _BARS, _SPACES = frozenset(BARS + _ZERO_WIDTH), frozenset(" \t")
 
 _FIXED_KINDS = {token: (kind, closing) for token, kind, closing in spellings.COMPLETION_TOKENS}
-# What may become one, or a tag as releases spell it, which it is once the word is there.
-_HEADS = f"<{_DSML[:-1]}", f"</{_DSML[:-1]}"
-_STARTS = {s[:n]: MAYBE_TAG for s in (*_FIXED_KINDS, *_HEADS) for n in range(1, len(s))}
-_STARTS |= {head + bar: PartialTag.SURELY for head in _HEADS for bar in ("", BAR)}
+# How these tokens begin, and tags as releases spell them: with the whole word it is surely a tag.
+_WORDS = f"<{_DSML[:-1]}", f"</{_DSML[:-1]}"
+_STARTS = {s[:n]: MAYBE_TAG for s in (*_FIXED_KINDS, *_WORDS) for n in range(1, len(s))}
+_STARTS |= {word + bar: PartialTag.SURELY for word in _WORDS for bar in ("", BAR)}
 _LONGEST_START = max(map(len, _STARTS))
 _SECOND_IN_STARTS = frozenset("".join(start[1:2] for start in _STARTS))
 _ANY_FIXED = "|".join(map(re.escape, _FIXED_KINDS))

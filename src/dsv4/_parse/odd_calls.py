@@ -38,7 +38,6 @@ class OddCalls(NamedTuple):
     wraps: bool = False  # the close of a wrapper may follow
     cut: tuple[str, str] | None = None  # a call that was cut, and what is known of its arguments
     has_rest: bool = False  # something was left that could not be read
-    is_last: bool = False  # the text ends in them
 
 
 def find_plain_calls(reading: Reading, first: Tag, tag: Tag) -> Steps[OddCalls]:
@@ -122,7 +121,7 @@ def find_native_calls(reading: Reading, tag: Tag) -> Steps[OddCalls]:
         return OddCalls(None, end)
     cut = head and (head[1], member_text("arguments", json_string(rest[head.end() :])))
     after = end if ahead is None or ahead.kind == "eos" else ahead.end
-    return OddCalls(calls, after, cut=cut, has_rest=bool(rest.strip()), is_last=ahead is None)
+    return OddCalls(calls, after, cut=cut, has_rest=bool(rest.strip()))
 
 
 def native_calls(text: str) -> tuple[list[tuple[str, str]], str]:

@@ -118,14 +118,14 @@ class Call:
         return is_untouched and bool(self.reading.tools.keys(self.name))
 
     def meaning(self, tag: Tag) -> str:
-        """What a tag means between parameters."""
+        """What a tag means between parameters: a word of the table, or "container"."""
         rules = self.reading.rules
         if rules.is_container(tag, self.name):
             return "container"
         if self._is_parameter(tag):
             return "parameter"
         if self.is_plain and self.reading.block is not None and rules.is_plain_invoke(tag):
-            return "next"  # (rule 31)
+            return "next"  # call (rule 31)
         word = rules.meaning(tag, IN_CALL, self.name)
         closes = tag.closing and tag.label == self.name and not tag.broken
         return "close" if closes and word != "over" else word

@@ -57,9 +57,7 @@ def parse(
         message = parser._read_plainly(text)
         if message is not None:
             return _well_formed(message, options.checked_reason(reason), new_id)
-    # Nobody has to wait for what follows.
-    parser._buffer.append(options.checked("text", text, str, "text"))
-    return assemble(parser.finish(reason))
+    return assemble([*parser.feed(text), *parser.finish(reason)])
 
 
 def _well_formed(message: StrictMessage, ended: Ended | None, new_id: Callable[[], str]) -> Message:

@@ -14,7 +14,7 @@ from dsv4._parse.stop_strings import StopStrings
 from dsv4.errors import OptionError, short_repr
 
 T = TypeVar("T")
-_OBJECT = (dict, Mapping)  # most are of the first, which is asked for faster
+_OBJECT = (dict, Mapping)  # most are dicts, which is checked faster
 
 
 @dataclass(frozen=True)

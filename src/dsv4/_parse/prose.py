@@ -202,27 +202,27 @@ class ProseReader:
 
     def _is_cut(self, tag: Tag) -> Steps[bool]:
         """Whether a call that is not certain was cut, where the text ends behind its opening."""
-        buffer = self._buffer
+        buffer, ended = self._buffer, self._buffer.ended
         at = yield from buffer.past_space(tag.end)
-        behind = yield from buffer.tag(at)
+        if not buffer.final or not self._may_be_cut(tag.start):
+            return False
         if at == buffer.end:
-            opens_line = self._is_blank and buffer.ended is not Ended.END
-            is_cut = opens_line or (buffer.ended is not None and buffer.ended.is_cut)
-        elif isinstance(behind, Tag) and self._rules.role(behind) == "invoke":
-            is_cut = self._is_declared(behind) and (yield from self._ends_behind(behind.end))
-        else:
-            is_cut = yield from self._ends_behind(at)
-        return is_cut and not (tag.self_closed and at < buffer.end) and self._may_be_cut(tag.start)
+            opens_line = self._is_blank and ended is not Ended.END
+            return opens_line or (ended is not None and ended.is_cut)
+        behind = buffer.tag_at(at)
+        if isinstance(behind, Tag) and self._rules.role(behind) == "invoke":
+            at = yield from buffer.past_space(behind.end)
+            return self._is_declared(behind) and (at == buffer.end or self._begins_tag(at))
+        return self._begins_tag(at)
 
     def _is_declared(self, invoke: Tag) -> bool:
         return self._reading.tools.declares(self._rules.tool_called(invoke))
 
-    def _ends_behind(self, start: int) -> Steps[bool]:
-        """Whether the text ends behind white space, or in what may become a DSML tag there."""
-        at = yield from self._buffer.past_space(start)
-        tag = yield from self._buffer.tag(at)
+    def _begins_tag(self, at: int) -> bool:
+        """Whether the text ends in what may become a DSML tag."""
+        tag = self._buffer.tag_at(at) if self._buffer.at(at) in MARKS else None
         is_call = tag is PartialTag.SURELY and self._may_become_call(at, alone=True)
-        return at == self._buffer.end or is_call or tag is MAYBE_TAG
+        return is_call or tag is MAYBE_TAG
 
     # Showing text.
 
@@ -282,6 +282,7 @@ class ProseReader:
     # Tags.
 
     def _reader_of(self, tag: Tag) -> Callable[[Tag], Steps[None] | None]:
+        """How a tag is read here. One that is named, or has no bracket, is text."""
         if tag.start < self._prose.named_to or tag.bare:
             return self._read_markup if tag.marked else self._pass
         word = self._rules.meaning(tag, IN_FENCE if self._is_example else IN_PROSE)
@@ -474,7 +475,8 @@ class ProseReader:
             return (yield from self._rules.begins_json_calls(ahead.start))
         if self._rules.role(ahead) == "invoke":
             certain = yield from self._rules.is_certain(ahead, wrapped=True)
-            cut = yield from self._ends_behind(ahead.end)  # nothing of it has come (rule 33)
+            at = yield from self._buffer.past_space(ahead.end)
+            cut = at == self._buffer.end or self._begins_tag(at)  # nothing of it has come (rule 33)
             return certain and (ahead.self_closed or not cut)
         return False
 
@@ -753,7 +755,7 @@ class ProseReader:
             reading.whole_call(name, arguments, calls.end)
         if calls.cut is not None:
             reading.part_of_call(*calls.cut)
-        if calls.has_rest and calls.is_last:
+        if calls.has_rest and self._buffer.final and calls.end == self._buffer.end:
             reading.report_cut(calls.end)
         elif calls.has_rest:
             reading.report("dropped_call", calls.end, "")

@@ -27,34 +27,35 @@ from dsv4._parse.text_buffer import ANYWHERE, NOWHERE, Steps, TextBuffer
 _DOUBLED = f"<<{tokens.DSML}"
 # What a tag means in each state. A row is what it is (`TagRules.role`), a column where it stands:
 # in prose or a code fence, between the calls of a block, in text there that is no call, between
-# the parameters of a call, in a value. A word, with `_read_` before it, is the method that reads
-# the tag there; "text" says that it is part of the text. The methods ask what the table leaves
-# open: what stands before the tag and behind it.
+# the parameters of a call, in a value. In four columns a word, with `_read_` before it, names the
+# method that reads the tag; for junk and values readers compare the words. "text": it is no tag
+# there. "-": it is known before the table is asked. The methods ask what the table leaves open:
+# what stands before the tag and behind it.
 _TABLE = """
                                prose    fence   block    junk    call       value
-eos:                           token    token   over     ends    over       eos
-bos:                           token    token   over     text    over       text
-role:                          token    token   over     ends    over       text
-think, /think:                 think    think   over     ends    over       text
-native, /native:               native   native  over     ends    over       text
+eos:                           token    token   over     ends    over       -
+bos:                           token    token   over     text    over       -
+role:                          token    token   over     ends    over       -
+think, /think:                 think    think   over     ends    over       -
+native, /native:               native   native  over     ends    over       -
 wrapper:                       wrapper  fenced  wrapper  ends    over       region
 /wrapper:                      parts    markup  close    ends    over       outer
 invoke:                        invoke   markup  invoke   invoke  next       region
 /invoke:                       parts    markup  surplus  text    close      outer
 parameter:                     parts    markup  lost     ends    parameter  next
-/parameter:                    parts    markup  surplus  text    surplus    close
+/parameter:                    parts    markup  surplus  text    surplus    -
 named:                         markup   markup  junk     text    text       text
-/named:                        markup   markup  odd      text    odd        text
-broken invoke:                 markup   markup  broken   ends    over       text
-broken parameter:              markup   markup  broken   ends    broken     text
-broken wrapper, broken named:  markup   markup  junk     text    text       text
-plain wrapper:                 plain    text    wrapper  text    text       text
-/plain wrapper:                text     text    close    ends    over       text
-plain invoke:                  plain    text    invoke   invoke  text       text
-/plain invoke:                 text     text    surplus  text    close      text
-plain parameter, plain named:  plain    text    text     text    text       text
-/plain parameter:              text     text    surplus  text    text       text
-/plain named:                  text     text    text     text    text       text
+/named:                        markup   markup  odd      text    odd        -
+broken invoke:                 markup   markup  broken   ends    over       -
+broken parameter:              markup   markup  broken   ends    broken     -
+broken wrapper, broken named:  markup   markup  junk     text    text       -
+plain wrapper:                 plain    -       wrapper  text    text       text
+/plain wrapper:                -        -       close    ends    over       text
+plain invoke:                  plain    -       invoke   invoke  text       text
+/plain invoke:                 -        -       surplus  text    close      text
+plain parameter, plain named:  plain    -       text     text    text       text
+/plain parameter:              -        -       surplus  text    text       -
+/plain named:                  -        -       text     text    text       text
 """
 _ROWS = [row.split(":") for row in _TABLE.splitlines()[2:]]
 

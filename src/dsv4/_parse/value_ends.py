@@ -127,7 +127,7 @@ class QuotingValue(CallValue):
             ends = json_ended or (yield from self.ends_at_outer_close(tag, kind))
         elif word == "next":
             ends = (json_ended and rules.key(tag, tool) is not None) or self.lets_act(tag)
-        elif word == "text" or not (yield from self._opens_region(tag, kind)):
+        elif word != "region" or not (yield from self._opens_region(tag, kind)):
             return TEXT
         else:
             return IMPLIED if json_ended else QUOTE
