@@ -133,7 +133,7 @@ class ProseReader:
 
     def _look_before(self, mark: int) -> None:
         """Looks at the text before a mark. What stands behind a stop string quotes nothing."""
-        stops = self._reading.quotations and self._stops
+        stops = self._stops if self._reading.quotations else None
         if stops and (stop := stops.find(self._buffer.slice(self._reading.pos, mark))) is not None:
             mark = self._reading.pos + stop[0] + len(stop[1])
         self._look(mark)

@@ -182,6 +182,7 @@ class ServedBackend(Protocol):
 
     async def models(self) -> list[Model]:
         """What it serves. Raises `BackendError` where it does not answer."""
+        ...
 
     async def aclose(self) -> None:
         """Frees what it holds."""
@@ -197,6 +198,7 @@ class Backend(ServedBackend, Protocol):
         Closing the iterator must immediately free what the generation holds. Raises
         `BackendError`.
         """
+        ...
 
 
 @runtime_checkable
@@ -225,6 +227,7 @@ class ImageBackend(Protocol):
 
     async def check_images(self) -> ImageSupport:
         """What it says of itself. Raises a `BackendError` where it does not answer."""
+        ...
 
 
 class PassedAnswer(Protocol):
@@ -235,6 +238,7 @@ class PassedAnswer(Protocol):
 
     async def read(self) -> bytes:
         """What has come; nothing at the end."""
+        ...
 
 
 @runtime_checkable
@@ -245,6 +249,7 @@ class PassingBackend(Protocol):
         self, method: str, path: str, data: bytes
     ) -> AbstractAsyncContextManager[PassedAnswer]:
         """The answer to a request. Raises a `BackendError` where there is none."""
+        ...
 
 
 class ChatBackend(ServedBackend, Protocol):
@@ -252,6 +257,7 @@ class ChatBackend(ServedBackend, Protocol):
 
     def stream_request(self, body: dict[str, Any]) -> Chunks:
         """The answer to a request in Chat Completions' form."""
+        ...
 
 
 AnyBackend: TypeAlias = Backend | ChatBackend

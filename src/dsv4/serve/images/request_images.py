@@ -8,6 +8,7 @@ import asyncio
 import base64
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from dsv4._images.image_source import is_data_url
@@ -99,7 +100,7 @@ def _with_bytes(block: ImageBlock, data: bytes) -> ImageBlock:
 def _images(call: ApiRequest) -> list[ImageBlock]:
     messages = (message for message in call.request.messages if isinstance(message, Mapping))
     contents: Iterable[Any] = (message.get("content") for message in messages)
-    blocks = (block for content in contents if isinstance(content, list) for block in content)
+    blocks: Iterable[Any] = chain.from_iterable(c for c in contents if isinstance(c, list))
     return [block for block in blocks if block.get("type") == "image_url"]
 
 

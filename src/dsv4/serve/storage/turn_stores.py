@@ -11,7 +11,7 @@ import asyncio
 import os
 import sqlite3
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -30,17 +30,21 @@ class TurnStore(Protocol):
     """A bounded memory of values that have several names each. Every method may raise a
     `StoreFailure`: nobody must take what cannot be asked for what is not there."""
 
-    async def put(self, owner: str, names: Sequence[str], value: bytes) -> None:
+    def put(self, owner: str, names: Sequence[str], value: bytes) -> Awaitable[None]:
         """Keeps a value. The first name is its own; the others lead to it too."""
+        ...
 
-    async def get(self, owner: str, name: str) -> bytes | None:
+    def get(self, owner: str, name: str) -> Awaitable[bytes | None]:
         """The value that was last put under a name. None if there is none, or no longer."""
+        ...
 
-    async def delete(self, owner: str, name: str) -> bool:
+    def delete(self, owner: str, name: str) -> Awaitable[bool]:
         """Forgets a value. Says whether it was there."""
+        ...
 
-    async def size(self) -> int:
+    def size(self) -> Awaitable[int]:
         """How many bytes it holds."""
+        ...
 
     async def aclose(self) -> None:
         """Frees what the store holds."""
