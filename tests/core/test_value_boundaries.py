@@ -60,6 +60,7 @@ class TestClosesThatAreImplied:
             ("", f"a\n</{DSML}>\n{CONTENT}b", {"path": "a\n", "content": "b"}),
             ("", f"a\n</{DSML}> {CONTENT}b", {"path": "a\n", "content": "b"}),
             ("", f"a\n</{DSML}>\n{parameter('mode')}b", None),
+            ("", f"a\n</{DSML}>\n<{CONTENT}b", None),
         ],
     )
     def test_at_a_parameter(self, before: str, value: str, arguments: Any) -> None:

@@ -172,6 +172,7 @@ class QuotingValue(CallValue):
         """Whether a tag is a parameter's by its own name, and not only by its attribute."""
         tool = self.call.name
         by_name = tag.kind == "parameter" or tag.label in self.reading.tools.keys(tool)
+        by_name = by_name and not tag.raw.startswith("<<")  # a bracket too many (rule 28)
         return tag.marked and by_name and self.rules.kind(tag, tool) == "parameter"
 
     # The value's own close.
