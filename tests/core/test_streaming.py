@@ -223,6 +223,9 @@ class TestOrder:
 
 # A tag is at most 1024 characters and white space 256; escaping makes a few more of them.
 HELD_AT_MOST = 1400
+# But for calls behind a line's indentation, which may be quoted, and parameters in mid-line
+# (recovery.md, "What waits").
+WAITING_LONGER = (29, 34)
 
 # No block that opens a line, no JSON, no plain tag: those may be held whole.
 FRAGMENTS = (
@@ -259,7 +262,9 @@ class TestHoldingBack:
             text += fragment
             came += shown(parser.feed(fragment))
             all_of_it = shown(events_of([text], **options))
-            assert all_of_it - came <= HELD_AT_MOST
+            hold = parser.held_by
+            if hold is None or hold.rule not in WAITING_LONGER:
+                assert all_of_it - came <= HELD_AT_MOST
 
     @pytest.mark.parametrize("fragment", ["word ", "<", "a <", "\n", "｜", " ", "`", f"{DSML}, "])
     @pytest.mark.parametrize("before", ["", f"{BLOCK}{BASH}{COMMAND}"], ids=["content", "string"])

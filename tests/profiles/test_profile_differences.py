@@ -65,6 +65,7 @@ class TestComparing:
         [
             ({}, "vllm-0.32", "sglang-0.5.23", ["thinking"]),
             ({"reasoning_effort": "medium"}, "vllm-0.32", "recipe-0.2.0", ["effort"]),
+            ({"response_format": {"type": "text"}}, "vllm-0.33", "dynamo-1.6", ["text-format"]),
             ({"messages": calling(call("b"), call("a"))}, "vllm-0.32", "recipe-0.2.0",
              ["calls-order", "reasoning-old"]),
             ({"messages": calling(call("a", "x"))}, "vllm-0.32", "recipe-0.2.0",

@@ -346,6 +346,7 @@ def _format(kind: str) -> RequestFact:
 
 
 json_object, json_schema = _format("json_object"), _format("json_schema")
+text_format = _format("text")
 
 
 own_json_schema = _option_fact("json_schema", lambda value: isinstance(value, dict))
