@@ -47,6 +47,7 @@ _BARRED = re.escape(BARS + _ZERO_WIDTH)
 _SPACED_BARS = rf"[{_BARRED} \t]{{0,8}}"
 _GAP = rf"[ \t{_ZERO_WIDTH}]{{0,4}}"
 _WORD = f"(?i:{WORD})"
+# All that a head may have before the word: four spaces, a bar, and eight more of both.
 _SLASHED_BARS = rf"[{_SLASHES}]?[{_BARRED} \t]{{0,13}}[{_SLASHES}]?"
 # The word with bars on a side, and spaces around them; or alone, right after the bracket. Whether
 # it is alone is not decided while spaces are all that has come after it: a bar may follow them.
