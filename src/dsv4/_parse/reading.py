@@ -238,7 +238,10 @@ class Reading:
         return twin
 
     def is_tried(self, level: int) -> bool:
-        """Whether something may still refute what is assumed at this level, the highest one."""
+        """Whether something may still refute what is assumed at this level, the highest one.
+
+        Quotations of higher levels come last.
+        """
         return level in (self.refuses, self.quotations[-1].level if self.quotations else 0)
 
     def emit(self, event: Event) -> None:

@@ -121,9 +121,8 @@ class QuotingValue(CallValue):
             ends = yield from rules.closes_in_run(tag.end, "invoke", tool, in_block)
         elif tag.bare or self._region:
             return TEXT
-        elif (
-            word := rules.meaning(tag, IN_VALUE, tool)
-        ) == "outer":  # JSON has decided where it ends (rule 4)
+        elif (word := rules.meaning(tag, IN_VALUE, tool)) == "outer":
+            # JSON has decided where it ends (rule 4).
             ends = json_ended or (yield from self.ends_at_outer_close(tag, kind))
         elif word == "next":
             ends = (json_ended and rules.key(tag, tool) is not None) or self.lets_act(tag)
