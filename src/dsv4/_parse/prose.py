@@ -9,7 +9,13 @@ from collections.abc import Callable
 from copy import copy
 
 from dsv4._completion.events import ContentDelta, DiagnosticKind, ReasoningDelta, StopHit
-from dsv4._completion.limits import LONGEST_ORPHANS, LONGEST_QUOTE, LONGEST_SPACE, LONGEST_TAG
+from dsv4._completion.limits import (
+    LONGEST_MENTION,
+    LONGEST_ORPHANS,
+    LONGEST_QUOTE,
+    LONGEST_SPACE,
+    LONGEST_TAG,
+)
 from dsv4._completion.patterns import pattern
 from dsv4._completion.reasons import Ended
 from dsv4._completion.strict import StrictBlock
@@ -120,7 +126,7 @@ class ProseReader:
                 if label is None or not is_plain_label(label[2]):
                     return True
         elif tag.kind == "role" and (tag.raw != ECHO or tag.start != 0):
-            if prose.reasoning or prose.roles_are_text:
+            if prose.reasoning or (prose.roles_are_text and tag.raw != ECHO):
                 return True
         elif tag.marked:  # a bar, spaces and the word are prose, if no tag's name follows (rule 18)
             return tag.spaced and self._rules.kind(tag) is None
@@ -381,12 +387,17 @@ class ProseReader:
             self._remove(None if tag.end == self._buffer.end else "stray_token", tag)
 
     def _read_role(self, tag: Tag) -> Steps[None]:
-        """Text behind a role token: a turn that was made up, if an answer opens in it (rule 27)."""
+        """Text behind a role token: a turn that was made up, if an answer opens in it (rule 27).
+
+        If none does for long, the token was only mentioned: `<｜User｜> begins a turn.` From then on
+        it takes an answer's own opening to say that a turn was made up (rule 47).
+        """
         reading, buffer, at = self._reading, self._buffer, tag.start
+        limit = at if self._prose.roles_are_text else at + LONGEST_MENTION
         reading.enter(ParserState.ROLE)
-        while (ahead := (yield from buffer.next_tag(at))) is not None:
+        while (ahead := (yield from buffer.next_tag(at, limit))) is not None:
             at = ahead.end
-            if ahead.raw == tokens.ASSISTANT and ahead.kind == "role":
+            if ahead.raw == ECHO and ahead.kind == "role":
                 behind = yield from buffer.next_tag(at, at)
                 if behind is not None and behind.kind == "think":
                     return (yield from self._read_invented())
