@@ -1,5 +1,6 @@
 """nginx, Caddy and Envoy in front of the gateway, set up as docs/gateway-operations.md and
-deploy/envoy.yaml say: TLS outside, and streams that arrive as they are sent. Where the programs are there."""
+deploy/envoy.yaml say: TLS outside, and streams that arrive as they are sent. Where the programs are
+there."""
 
 from __future__ import annotations
 
