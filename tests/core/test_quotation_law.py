@@ -17,8 +17,7 @@ from completions import *
 from parts import part
 
 PROSE = "\n\nI did not run that."
-# What ends a section, or is a quotation of its own; and what would be closed or opened by a quotation
-# around it, so that it is another text there.
+# What ends a section.
 _ENDS = re.compile(r"</?\s?think>|<｜(?:end|begin)▁of▁sentence｜>|<｜(?:User|Assistant)", re.I)
 _BETWEEN_TAGS = re.compile(r"(?<=>)\s*\n\s*(?=<)")
 
@@ -69,6 +68,7 @@ NAMED = [("<document>", "</document>"), ('<textarea rows="3">', "</textarea>")]
 NAMED += [("<quote>", "</quote>"), ("[code]", "[/code]"), ("[quote=x]", "[/quote]")]
 NAMED += [("\\begin{verbatim}", "\\end{verbatim}"), ("#+BEGIN_SRC xml", "#+END_SRC")]
 NAMED += [("/*", "*/"), ("<![CDATA[", "]]>")]
+FENCES = ["```", "~~~~"]
 ROWS = [
     *(Row(f"<{name}>", f"</{name}>") for name in ELEMENTS),
     Row('<pre class="x">', "</PRE>"),
@@ -77,7 +77,7 @@ ROWS = [
     Row("``", "``", in_line=True),
     Row('"""', '"""'),
     Row("'''", "'''"),
-    *(Row(f"{fence}{info}", fence, one_line=False) for fence in ("```", "~~~~") for info in ("", "xml")),
+    *(Row(f"{fence}{info}", fence, one_line=False) for fence in FENCES for info in ("", "xml")),
     Row("", mark="> ", one_line=False),
     Row("", mark=" - > ", one_line=False),
     Row("", mark="    ", one_line=False),
