@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import re
-from copy import copy
 from typing import NamedTuple
 
 from dsv4._completion.events import AbortReason, DiagnosticKind
@@ -75,14 +74,6 @@ class Call:
         if tag is not None:
             reading.advance(tag.end)
             self._read_attributes(tag)
-
-    def copy(self, reading: Reading) -> Call:
-        """The call in another reading."""
-        twin = copy(self)
-        twin.reading = reading
-        twin.writer = self.writer.copy(reading.emit)
-        twin._remarks, twin.given = [*self._remarks], {**self.given}
-        return twin
 
     def _read_attributes(self, tag: Tag) -> None:
         """Arguments in the tag itself (rule 14)."""

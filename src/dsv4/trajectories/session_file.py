@@ -18,6 +18,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from dsv4.trajectories.database_file import open_database
 from dsv4.trajectories.recorded_calls import (
     ID_BYTES,
     PackedCall,
@@ -183,9 +184,7 @@ class SessionFile:
     """
 
     def __init__(self, path: str | os.PathLike[str], *, read_only: bool = False) -> None:
-        # What clients said is nobody else's to read.
-        os.close(os.open(path, os.O_RDONLY if read_only else os.O_RDWR | os.O_CREAT, 0o600))
-        self._db = sqlite3.connect(path, timeout=10, isolation_level=None)
+        self._db = open_database(path, timeout=10, must_exist=read_only)
         self._db.row_factory = sqlite3.Row
         self._to_disk: bool | None = None  # whether changes wait for the disk, once that is set
         if not read_only:
