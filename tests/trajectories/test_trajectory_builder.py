@@ -273,15 +273,28 @@ class TestAgainstTheSlowBuilder:
                 by_id[turn.call].is_whole for turn in each.turns
             ]
 
-    @given(sessions())
-    def test_calls_that_were_stored_as_what_is_new_build_the_same(
-        self, calls: list[RecordedCall]
+    @given(sessions(), st.randoms())
+    def test_calls_stored_as_what_is_new_build_the_same_in_whatever_order_they_ended(
+        self, calls: list[RecordedCall], random: Any
     ) -> None:
+        in_order_of_ends = list(calls)
+        random.shuffle(in_order_of_ends)
         ends: list[Any] = []
         stored = []
-        for one in calls:
+        for one in in_order_of_ends:
             fitting = sorted((e for e in ends if e.length <= len(one.prompt)), reverse=True)
             shorter, new = call_after_base(one, lambda longest, after, f=fitting: f[after:][:2])
             ends += new
             stored.append(unpack_call(one.id, one.number, pack_call(shorter)))
         assert build(stored) == build(calls)
+
+    def test_the_earlier_of_two_calls_with_one_prompt_may_end_last(self) -> None:
+        calls = [call("c1", [1, 2], [3]), call("c2", [1, 2], [4]), call("c3", [1, 2, 3, 5], [6])]
+        stored_after = PromptBase("c2", 2)
+        late = replace(calls[0], prompt=[], base=stored_after, digest=digest_of([1, 2]))
+        goes_on = replace(
+            calls[2], prompt=[5], base=PromptBase("c1", 3), digest=digest_of([1, 2, 3, 5])
+        )
+        built = build([late, calls[1], goes_on])
+        assert built == build(calls)
+        assert (built.complete, [each.trained for each in built.trajectories]) == (True, [2, 1])
