@@ -156,6 +156,20 @@ class TestBreaks:
         assert (note.kind, note.call) == ("compacted", "c3")
         assert note.message.endswith("of c2 after 1 tokens: it was shortened")
 
+    def test_a_conversation_that_another_goes_on_beside_was_not_shortened(self) -> None:
+        def explain(old: Sequence[int], new: Sequence[int]) -> BreakCause:
+            return BreakCause("compacted", "it was shortened")
+
+        begun = [call("c1", [1], [2]), call("c2", [1, 9], [5])]
+        assert kinds(begun, explain=explain) == [("compacted", "c2")]
+        goes_on = [*begun, call("c3", [1, 2, 3], [4])]
+        assert kinds(goes_on, explain=explain) == [("new_conversation", "c2")]
+        running = [
+            replace(begun[0], details={"started": 1.0, "ended": 5.0}),
+            replace(begun[1], details={"started": 4.0, "ended": 9.0}),
+        ]
+        assert kinds(running, explain=explain) == [("new_conversation", "c2")]
+
     def test_the_same_prompt_again_is_no_break(self) -> None:
         calls = [call("c1", [1], [2]), call("c2", [1], [3])]
         assert kinds(calls) == [("repeated", "c2")]

@@ -47,6 +47,9 @@ class BreakCause(NamedTuple):
     message: str
 
 
+# The kind of a break after which an earlier conversation goes on without its first messages.
+COMPACTED = "compacted"
+
 # Gets the ids of a sequence and those of a prompt that leaves it.
 ExplainBreak: TypeAlias = Callable[[Sequence[int], Sequence[int]], BreakCause | None]
 
@@ -292,6 +295,14 @@ class _CallNode:
         return nodes[::-1]
 
 
+class _ChainBreak(NamedTuple):
+    """A call whose prompt leaves the ids of an older one after so many."""
+
+    node: _CallNode
+    old: _CallNode
+    depth: int
+
+
 class _Builder:
     def __init__(self, include: frozenset[str], explain: ExplainBreak | None) -> None:
         self._include = include
@@ -300,6 +311,7 @@ class _Builder:
         self._located: dict[str, _CallNode] = {}
         self._pictures: dict[int, RecordedPicture] = {}
         self._notes: list[SessionNote] = []
+        self._breaks: list[_ChainBreak] = []
         self._session = BuiltSession()
 
     def built(self, calls: Iterable[RecordedCall], shared: str) -> BuiltSession:
@@ -318,6 +330,8 @@ class _Builder:
         placed = [node for call in in_order if (node := self._located.get(call.id))]
         for node in placed:
             self._place(node)
+        for chain_break in self._breaks:
+            self._explain_break(*chain_break)
         for node in reversed(placed):
             node.rank = node.ranked()
         leaves = [node for node in placed if not node.children]
@@ -454,12 +468,17 @@ class _Builder:
             text = f"two calls go on from {node.parent.call.id} in different ways"
             self._note("branch", node.call, text)
             return
-        old = other.latest
+        self._breaks.append(_ChainBreak(node, other.latest, fork.depth))
+
+    def _explain_break(self, node: _CallNode, old: _CallNode, depth: int) -> None:
+        """Notes why a call left the ids of another: asked when it is known which calls went on."""
         cause = None
         if self._explain is not None:
             cause = self._explain(self._met(old.end), self._met(node.prompt))
-        place = f"its prompt leaves the ids of {old.call.id} after {fork.depth} tokens"
         kind, why = cause or BreakCause("rewritten", "")
+        if kind == COMPACTED and _went_on(old, node):
+            kind, why = "new_conversation", "the other conversation went on beside it"
+        place = f"its prompt leaves the ids of {old.call.id} after {depth} tokens"
         self._note(kind, node.call, f"{place}: {why}" if why else place)
 
 
@@ -469,6 +488,14 @@ _STATES: dict[CallState, str] = {
     "failed": "the backend failed before the answer ended",
     "unfinished": "it has not ended: it is running, or the gateway was stopped",
 }
+
+
+def _went_on(old: _CallNode, node: _CallNode) -> bool:
+    """Whether an older call was continued after a node began, or was still running then: a
+    conversation that was shortened would have ended with it."""
+    ended, began = old.call.details.get("ended"), node.call.details.get("started")
+    is_running = ended is not None and began is not None and ended > began
+    return is_running or any(child.call.number > node.call.number for child in old.children)
 
 
 def _bases_first(calls: Iterable[RecordedCall]) -> Iterator[RecordedCall]:
