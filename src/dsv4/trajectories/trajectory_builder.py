@@ -131,7 +131,7 @@ class Trajectory:
         }
 
 
-_COUNTS = ("exact", "complete", "calls", "sampled_tokens")
+_COUNTS = ("exact", "complete", "calls", "sampled_tokens", "damaged_tokens")
 
 
 @dataclass(slots=True)
@@ -142,6 +142,7 @@ class BuiltSession:
     notes: list[SessionNote] = field(default_factory=list)
     calls: int = 0
     sampled_tokens: int = 0
+    damaged_tokens: int = 0
     exact: bool = True
     complete: bool = True
 
@@ -411,6 +412,7 @@ class _Builder:
         start = self._start(call, node)
         if start is None:
             self._session.exact = self._session.complete = False
+            self._session.damaged_tokens += call.sampled
             self._note("damaged", call, "its prompt cannot be read: what it goes on from is gone")
             return
         node.prompt = _descend(start, packed_ids(call.prompt))
