@@ -115,6 +115,8 @@ def collected() -> Iterator[Text]:
 
 
 def as_text(case: dict[str, Any], options: dict[str, Any]) -> Iterator[Text]:
+    if "prefix" in options or options.get("stop"):
+        return
     text = case["text"].rpartition("</think>")[2].removesuffix(EOS).strip()
     message = dsv4.parse(f"{text}{EOS}", **options)
     is_quoted = message.content.count("｜DSML｜") or "```" in text

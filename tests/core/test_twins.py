@@ -52,7 +52,7 @@ def twins(monkeypatch: pytest.MonkeyPatch) -> list[list[object]]:
 
 def readings() -> list[tuple[str, Any]]:
     """Texts of the corpora, as they are and where a quotation is open: many of them are tried."""
-    texts = [(case["text"], case["options"]["tools"]) for case in expectations()]
+    texts = [(case["text"], tools_of(case)) for case in expectations()]
     return [(before + text, tools) for text, tools in texts for before in ("", "“So: ", "    ")]
 
 
@@ -60,7 +60,7 @@ def test_a_twin_shares_only_the_text_its_rules_and_the_settings(
     twins: list[list[object]],
 ) -> None:
     for text, tools in part(readings(), 4):
-        dsv4.parse(text, thinking=False, tools=tools and declared(**tools))
+        dsv4.parse(text, thinking=False, tools=tools)
     assert len(twins) > 30
     assert [shared for shared in twins if shared] == []
 

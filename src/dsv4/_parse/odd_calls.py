@@ -132,7 +132,7 @@ def find_native_calls(reading: Reading, tag: Tag) -> Steps[OddCalls]:
 def _names_tool(reading: Reading, tag: Tag) -> Steps[bool]:
     """Whether the token of a call and a tool's name follow a native token (rule 47).
 
-    `V3 wrote <｜tool▁calls▁begin｜> there.` is shown as it comes.
+    A sentence that only mentions the token is shown as it comes.
     """
     tools, first = reading.tools, tag
     if _NATIVE_OPENING.match(tag.raw):

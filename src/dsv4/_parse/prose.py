@@ -18,7 +18,16 @@ from dsv4._completion.limits import (
 from dsv4._completion.patterns import pattern
 from dsv4._completion.reasons import Ended
 from dsv4._format import tokens
-from dsv4._format.spellings import BARS, ECHO, JSON_WRAPPERS, MARKS, TAG_PREFIXES, WORD, ZERO_WIDTH
+from dsv4._format.spellings import (
+    BAR,
+    BARS,
+    ECHO,
+    JSON_WRAPPERS,
+    MARKS,
+    TAG_PREFIXES,
+    WORD,
+    ZERO_WIDTH,
+)
 from dsv4._parse import after_calls, quotations
 from dsv4._parse.blocks import open_block
 from dsv4._parse.calls import begin_call
@@ -36,7 +45,7 @@ _MOST_NAMED = 128  # characters of tokens in a row
 # What ends a prompt that is shown in a line.
 _ENDS_INLINE = {quote: pattern(f"[{quote}\n]") for quote in '`"'}
 # The name of a tag without the token; the token alone on its line; a bracket too many before it.
-_HEAD = pattern(rf"{PLAIN_NAME}|(<?{tokens.DSML}>?)[ \t\r]{{0,8}}(\n|\Z)|(<<)(?:{MARKS[-1]}|\Z)")
+_HEAD = pattern(rf"{PLAIN_NAME}|(<?{tokens.DSML}>?)[ \t\r]{{0,8}}(\n|\Z)|(<<)(?:{BAR}|\Z)")
 # The name in the head of a tag.
 _NAME_IN_HEAD = pattern(rf"(?i){WORD}[{BARS}{ZERO_WIDTH}\s]*([^\s>]*)(.*)", re.DOTALL)
 _ATTRIBUTE = pattern(r"=\s*([\"']).*?(?:\1|\Z)", re.DOTALL)
@@ -389,8 +398,8 @@ class ProseReader:
     def _read_role(self, tag: Tag) -> Steps[None]:
         """Text behind a role token: a turn that was made up, if an answer opens in it (rule 27).
 
-        If none does for long, the token was only mentioned: `<｜User｜> begins a turn.` From then
-        on it takes an answer's own opening to say that a turn was made up (rule 47).
+        If none does for long, the token was only mentioned: "the user's token begins a turn." From
+        then on it takes an answer's own opening to say that a turn was made up (rule 47).
         """
         reading, buffer, at = self._reading, self._buffer, tag.start
         limit = at if self._prose.roles_are_text else at + LONGEST_MENTION

@@ -109,6 +109,9 @@ def _look_inside(reading: Reading) -> None:
     inside = reading.buffer.slice(start, reading.pos)
     for end in (tokens.THINK_END, tokens.EOS):  # which end the search
         inside = inside.partition(end)[0]
+    for quotation in reading.quotations:
+        if not quotation.is_over and inside.lstrip().startswith(quotation.partners or "\0"):
+            raise Refused(quotation.level, start)
     quoting.begin_line(is_begun=True)  # the newline behind a tag is no blank line
     quoting.follow(inside, start)
     check(reading, "\n")

@@ -45,7 +45,7 @@ _STRAIGHT = frozenset("\"'")
 _NO_OPENING_BEHIND = frozenset("_.,;:!?)")
 _FIRST_WIDE = "\u2e80"  # letters from here on have no spaces between words
 # Elements that quote what they hold: those of HTML, and any whose name has one of some words.
-# `<tool_result>` is V4's own element: no call in it is the model's (rule 44).
+# What is a result by its name is no call of the model's, as in V4's own element (rule 44).
 _ELEMENTS = "pre|code|samp|kbd|xmp|tt|q|blockquote|listing|plaintext"
 QUOTES_CONTENT = pattern(rf"(?i).*(?:example|sample).*|.*results?|{_ELEMENTS}")
 # Quotes in the tag of any element open and close nothing: `"use <a href="x">this</a>: CALL"`. No
