@@ -8,7 +8,7 @@ from dsv4._format.spellings import PLAIN_CLOSES
 from dsv4._parse import quotations
 from dsv4._parse.reading import PROSE, ParserState, Reading
 from dsv4._parse.tag import ENDS, SECTION_ENDS, Tag
-from dsv4._parse.tag_rules import is_plain_wrapper
+from dsv4._parse.tag_rules import is_plain_label, is_plain_wrapper
 from dsv4._parse.text_buffer import Steps
 
 
@@ -44,12 +44,18 @@ def _is_closer(reading: Reading, tag: Tag) -> bool:
     return is_wrapper or tag.label in PLAIN_CLOSES  # rule 34
 
 
+def _may_call(tag: Tag) -> bool:
+    """Whether calls without the DSML token may follow, or those of older models."""
+    is_plain = is_plain_label(tag.label) and not (tag.marked or tag.closing)
+    return tag.kind == "native" or is_plain
+
+
 def _leave(reading: Reading, ahead: Tag, unwrapped: bool, is_plain: bool) -> Steps[None]:
     begins = reading.rules.role(ahead) in ("wrapper", "invoke")
     ends = ahead.kind in ENDS | SECTION_ENDS
     if not begins:
         reading.settle()
-    yield from quotations.settle(reading, ahead, is_last=not (begins or is_plain))
+    yield from quotations.settle(reading, ahead, is_last=not (begins or _may_call(ahead)))
     if begins or is_plain:
         reading.advance(ahead.start)
     elif not ends:

@@ -382,7 +382,7 @@ class ProseReader:
     def _read_eos(self, tag: Tag) -> Steps[None]:
         """EOS is the end where nothing follows it; a role token after it begins a made-up turn."""
         reading = self._reading
-        if any(quotation.in_fence for quotation in reading.quotations):
+        if any(quotation.fence for quotation in reading.quotations):
             _, behind = yield from self._rules.after_eos(tag)
             if behind.kind == "end":
                 quotations.end_text(reading, is_cut=False)

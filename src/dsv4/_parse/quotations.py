@@ -7,6 +7,8 @@ it, and all from the calls to the quotation's close is text; or nothing can refu
 
 from __future__ import annotations
 
+import re
+
 from dsv4._completion.events import Diagnostic, DiagnosticKind
 from dsv4._completion.limits import LONGEST_SPACE
 from dsv4._completion.patterns import pattern
@@ -73,7 +75,7 @@ def attempt(reading: Reading, quotation: Quotation) -> Steps[Refused]:
         twin.state = PROSE
         twin.quotations = (*twin.quotations, quotation)
         quoting.watch(quotation.openings)
-        if quotation.in_fence:
+        if quotation.fence:
             quoting.begin_line()
 
     refused = yield assume
@@ -91,24 +93,25 @@ def settle(reading: Reading, ahead: Tag, is_last: bool = True) -> Steps[None]:
     the first are judged behind the last (rule 46: two indented blocks, and prose behind them).
     """
     if reading.quotations:
-        _look_inside(reading)
+        _look_inside(reading, is_last)
     for quotation in reading.quotations:
         if not quotation.is_over and (is_last or quotation.is_marked is not None):
             yield from _settle(reading, quotation, ahead)
     check(reading)
 
 
-def _look_inside(reading: Reading) -> None:
+def _look_inside(reading: Reading, is_last: bool) -> None:
     """Whether a close stands inside calls that are not as they should be, behind the last tag."""
     quoting, start = reading.prose.quoting, _last_tag_end(reading, reading.prose.at)
     if start == reading.prose.at and (
-        all(one.is_over for one in reading.quotations)
-        or not any(isinstance(e, Diagnostic) and e.kind in _UNCLEAN for e in reading.events)
+        all(one.is_over for one in reading.quotations) or not _are_unclean(reading)
     ):
         return
     inside = reading.buffer.slice(start, reading.pos)
     for end in (tokens.THINK_END, tokens.EOS):  # which end the search
         inside = inside.partition(end)[0]
+    if not is_last:
+        inside = inside.rstrip()  # a blank line before the next block ends nothing
     for quotation in reading.quotations:
         if not quotation.is_over and inside.lstrip().startswith(quotation.partners or "\0"):
             raise Refused(quotation.level, start)
@@ -124,8 +127,9 @@ def _last_tag_end(reading: Reading, start: int) -> int:
         at = reading.buffer.next_mark(at)
         tag = reading.buffer.tag_at(at) if at < reading.pos else None
         at += 1
-        if isinstance(tag, Tag) and tag.marked and reading.rules.kind(tag) in CALL_TAGS:
-            at = end = tag.end
+        if isinstance(tag, Tag) and tag.marked:
+            if tag.closing or reading.rules.kind(tag) in CALL_TAGS:
+                at = end = tag.end
     return min(end, reading.pos)
 
 
@@ -171,7 +175,7 @@ def note_text(reading: Reading, text: str) -> None:
         return
     for quotation in reading.quotations:
         quotation.is_behind = True
-        if quotation.in_fence:
+        if quotation.fence:
             raise Refused(quotation.level, reading.pos)
 
 
@@ -191,7 +195,7 @@ def check(reading: Reading, following: str | None = None) -> None:
             raise Refused(level, end, is_dropped=kind == "named")
     quoting.closed.clear()  # none of them counts
     reading.quotations = tuple(
-        q for q in tried if q.in_fence or not q.is_over or any(map(quoting.may_close, q.openings))
+        q for q in tried if q.fence or not q.is_over or any(map(quoting.may_close, q.openings))
     )
     if not reading.quotations:
         quoting.watched = frozenset()
@@ -204,7 +208,7 @@ def end_section(reading: Reading, end: int) -> None:
     """Reasoning or content ends: no quotation is open any more. A fence is, with more behind it."""
     check(reading, "\n")
     for quotation in reading.quotations:
-        if quotation.in_fence:
+        if quotation.fence:
             raise Refused(quotation.level, end)
     reading.quotations = ()
 
@@ -217,11 +221,11 @@ def end_text(reading: Reading, is_cut: bool) -> None:
     """
     check(reading, "\n")
     for quotation in reading.quotations:
-        is_broken = quotation.in_fence and not _are_whole(reading, quotation)
-        is_open = quotation.in_fence or quotation.is_behind
+        is_broken = bool(quotation.fence) and not _are_whole(reading, quotation)
+        is_open = bool(quotation.fence) or quotation.is_behind
         if is_broken or (is_cut and is_open):
             end = before_eos(reading.buffer)
-            raise Refused(quotation.level, end, is_dropped=quotation.in_fence and is_cut)
+            raise Refused(quotation.level, end, is_dropped=bool(quotation.fence) and is_cut)
     reading.quotations = ()
 
 
@@ -230,7 +234,16 @@ def _are_whole(reading: Reading, quotation: Quotation) -> bool:
     tally, forbidden = reading.tally, reading.settings.forbidden
     is_made = forbidden or tally.calls_completed > quotation.made_before
     is_cut = tally.cut or unmade(reading) != quotation.unmade_before
-    return is_made and not is_cut and thought_end(reading, quotation.start) is None
+    if not is_made or is_cut or thought_end(reading, quotation.start) is not None:
+        return False
+    # A fence that closes in calls that are not as they should be is closed.
+    text = reading.buffer.slice(quotation.start, reading.buffer.end)
+    closes = re.search(rf"(?m)^[ \t]*{re.escape(quotation.fence)}", text) is not None
+    return not (closes and _are_unclean(reading))
+
+
+def _are_unclean(reading: Reading) -> bool:
+    return any(isinstance(one, Diagnostic) and one.kind in _UNCLEAN for one in reading.events)
 
 
 def thought_end(reading: Reading, start: int) -> int | None:
@@ -251,4 +264,5 @@ def unmade(reading: Reading) -> int:
 def in_fence(reading: Reading, tag: Tag) -> Quotation:
     """Calls in a fence that may never be closed (rule 41)."""
     made, before = reading.tally.calls_completed, unmade(reading)
-    return Quotation(tag.start, in_fence=True, made_before=made, unmade_before=before)
+    fence = reading.prose.quoting.lines().fence
+    return Quotation(tag.start, fence=fence, made_before=made, unmade_before=before)

@@ -58,7 +58,7 @@ _MARKS = "".join(sorted(QUOTES - {"`"}))
 # One set of characters comes first, because such a pattern finds its next place several times as
 # fast as one that begins with alternatives. A line is looked at where a named pair may begin it.
 _EACH = (
-    r"(?:(?<=\n)(?:(?P<blank>(?=[^\S\n]*\n))|(?P<line>[ \t]*(?=[<\[\\#/*\]]|\Z)))"
+    r"(?:(?<=\n)(?:(?P<blank>(?=[^\S\n]*\n))|(?P<line>[ \t>]*(?=[<\[\\#/*\]]|\Z)))"
     r"|(?<=`)(?P<code>`*)|(?<=-)(?P<uncomment>->)"
     rf"|(?<=<)(?:(?P<comment>!--)|(?P<cdata>!\[CDATA\[)|{_TAG})"
     rf"|(?P<triple>(?<=\")\"\"|(?<=')'')|(?P<quote>(?<=[{_MARKS}]))"
@@ -229,7 +229,7 @@ class Quoting:
     def _read(self, text: str, start: int, following: str) -> None:
         at = 0
         if self._begins and text:
-            at = self._begin_line(text, len(text) - len(text.lstrip(" \t")), start)
+            at = self._begin_line(text, len(text) - len(text.lstrip(" \t>")), start)
         while at < len(text):
             parts = _PARTS_AND_CLOSES if self._is_pair_open else _PARTS
             for match in parts.finditer(text, at):

@@ -178,7 +178,7 @@ class Quotation:
     partners: tuple[str, ...] = ()  # what would close one directly behind the calls
     is_marked: bool | None = None  # a quotation's mark is before it on the line, and nothing else
     is_indented: bool = False
-    in_fence: bool = False  # which may never be closed
+    fence: str = ""  # that is open, and may never be closed
     made_before: int = 0  # how many calls were made before these, and how many were not
     unmade_before: int = 0
     level: int = 0
