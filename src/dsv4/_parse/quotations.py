@@ -127,9 +127,10 @@ def _last_tag_end(reading: Reading, start: int) -> int:
         at = reading.buffer.next_mark(at)
         tag = reading.buffer.tag_at(at) if at < reading.pos else None
         at += 1
-        if isinstance(tag, Tag) and tag.marked:
-            if tag.closing or reading.rules.kind(tag) in CALL_TAGS:
-                at = end = tag.end
+        if not isinstance(tag, Tag) or not tag.marked:
+            continue
+        if tag.closing or reading.rules.kind(tag) in CALL_TAGS:
+            at = end = tag.end
     return min(end, reading.pos)
 
 
