@@ -51,16 +51,18 @@ def false_words(truth: Hypothesis, habit: Habit, mode: RunMode) -> Iterator[str]
         return
     if client.requests > planned(mode)[0]:
         yield f"{client.requests} requests"
-    yield from _accusations(truth, habit, report)
+    yield from _accusations(truth, habit, report, mode)
     yield from _names(truth, habit, report, mode)
     yield from _sentences(report)
 
 
-def _accusations(truth: Hypothesis, habit: Habit, report: Report) -> Iterator[str]:
+def _accusations(truth: Hypothesis, habit: Habit, report: Report, mode: RunMode) -> Iterator[str]:
     both = [truth, second_of(truth)] if habit.id in ROUTES else [truth]
     places = TEXT_PLACES if any(each.server.special_text_acts for each in both) else ()
-    # Stand-ins see no pictures.
+    # Stand-ins see no pictures. Few requests leave odd counts open, which is said.
     known = {"images-unseen", *habit.may, *(f"inject-{place}" for place in places)}
+    if mode == "quick" and habit.may:
+        known.add("not-explained")
     ways = {id for each in both for id in OWN_WAYS[each.server.family]}
     for finding in report.findings:
         ids = {id for each in finding.id.split("|") for id in each.split("+")}
@@ -80,7 +82,9 @@ def _names(truth: Hypothesis, habit: Habit, report: Report, mode: RunMode) -> It
         each.hypothesis for each in (verdict.best, *verdict.alternatives, *verdict.others) if each
     ]
     true = [truth, second_of(truth)] if habit.id in ROUTES else [truth]
-    if named and not any(is_like(found, one, sent) for found in named for one in true):
+    is_open = mode == "quick" and verdict.outcome == "not explained"
+    is_true = any(is_like(found, one, sent) for found in named for one in true)
+    if named and not is_open and not is_true:
         yield f"{verdict.outcome}: {', '.join(map(str, named))}"
     if mode == "quick":
         return

@@ -16,7 +16,7 @@ LEAST_SHOWING = 4
 LEAST_EQUAL = 4
 # Rounding to fewer than so many tokens is none: all counts may be even by chance.
 LEAST_STEP = 5
-MOST_DECIMALS = 3
+MOST_DECIMALS = 2
 HIGHEST_FACTOR = 100
 
 # A count of ours, and what the server says.
@@ -94,7 +94,8 @@ def likely_patterns(seen: Sequence[int]) -> Iterator[CountPattern]:
 def factors_of(counted: Counted) -> Iterator[CountPattern]:
     """The patterns with which all these counts are one number times ours. Each count leaves an
     interval for it, which is short where the count is high."""
-    if len({ours for ours, _ in counted}) < LEAST_SHOWING or any(ours < 1 for ours, _ in counted):
+    changed = {ours for ours, seen in counted if ours != seen}
+    if len(changed) < LEAST_SHOWING or any(ours < 1 for ours, _ in counted):
         return
     for name, (below, above) in _MARGINS.items():
         low = max((seen - below) / ours for ours, seen in counted)

@@ -102,8 +102,8 @@ class _Search:
             return self._varied(varying)
         if self._by_counts:
             # Refusals break ties between these servers, and are no reason to look at others.
-            one_fault = partial(self._one_fault, self._by_counts)
-            return self._first_of(self._clean, one_fault, self._open) or self._nearest()
+            levels = (self._clean, self._one_fault_by_refusals, self._open)
+            return self._first_of(*levels) or self._nearest()
         return (
             self._first_of(self._one_fault)
             or self._by_request()
@@ -124,6 +124,14 @@ class _Search:
     def _by_counts(self) -> list[Hypothesis]:
         """The clean servers that contradict no count."""
         return [s for s in self._fits.forecasts.servers() if self._fits.exact_in_counts(s)]
+
+    def _one_fault_by_refusals(self) -> Iterator[Explanation]:
+        """One fault of these servers that explains the refusals too; or another format altogether,
+        which a server may write that refuses as none of these does."""
+        yield from self._one_fault(self._by_counts)
+        for each in self._one_fault():
+            if any(fault.fault.replaces_prompt for fault in each.hypothesis.faults):
+                yield each
 
     def _open(self) -> Iterator[Explanation]:
         """Clean servers by their counts alone: what was refused is left open."""

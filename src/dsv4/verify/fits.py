@@ -135,7 +135,9 @@ class Fits:
         )
         is_plain = contrast and not FAULTS[id].refuses
         least = LEAST_SHOWING if is_plain else LEAST_WITHOUT_CONTRAST
-        plain = (o for o in showing if not is_mixed(o.probe))
+        plain = [o for o in showing if not is_mixed(o.probe)]
+        if FAULTS[id].replaces_prompt and len({o.count for o in plain}) < LEAST_WITHOUT_CONTRAST:
+            return False  # any text has some number of tokens
         return len({json.dumps(o.body, default=str) for o in plain}) >= least
 
     def acting(self, best: Explanation) -> frozenset[TextPlace]:
