@@ -235,7 +235,7 @@ USAGES = _all(
         )
         for n in (7, 346)
     ),
-    _billed("counts 23 more", lambda n: n + 23, "counts-offset", "billing-offset"),
+    _billed("counts 23 more", lambda n: n + 23, "counts-offset", "billing-offset", "date-added"),
     _rounded("rounds to tens", lambda n: round(n, -1)),
     _rounded("rounds up to eights", lambda n: ceil(n / 8) * 8),
     _rounded("rounds up to 64", lambda n: ceil(n / 64) * 64),

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 from odd_habits import HABITS, ROUTES, Habit, Habitual, second_of
-from stand_ins import FORECASTER
+from stand_ins import FORECASTER, StandIn
+from unknown_faults import CROWDED_FAULTS
 
 from dsv4.profiles.profile import GATEWAY, PROFILES
 from dsv4.profiles.text_shields import TEXT_PLACES
@@ -20,6 +21,7 @@ from dsv4.verify import PROBES, Hypothesis, Report, ServerProblem, run
 from dsv4.verify.fits import usual_count
 from dsv4.verify.hypotheses import clean_servers
 from dsv4.verify.own_ways import OWN_WAYS
+from dsv4.verify.probes import CROWDED
 from dsv4.verify.runner import RunMode, planned
 from parts import part
 
@@ -90,7 +92,8 @@ def _names(truth: Hypothesis, habit: Habit, report: Report, mode: RunMode) -> It
         return
     if not habit.hides and verdict.outcome != "explained":
         yield f"{verdict.outcome}, by {[each.probe for each in verdict.unexplained]}"
-    said = {f.id for f in report.findings if f.verdict in ("fault", "differs")}
+    wrong = [f for f in report.findings if f.verdict in ("fault", "differs")]
+    said = {id for f in wrong for id in f.id.split("|")}
     if habit.may and not habit.is_silent and not said & habit.may:
         yield f"nothing is said: expected one of {sorted(habit.may)}"
 
@@ -125,3 +128,28 @@ def test_no_word_is_false(mode: Any) -> None:
         if (words := list(false_words(truth, habit, mode)))
     }
     assert wrong == {}
+
+
+class TestWhatOnlyCrowdedRequestsShow:
+    """Long, many and repeated things, which servers lose in silence."""
+
+    @staticmethod
+    def count(truth: Hypothesis, **options: Any) -> int:
+        reply = StandIn(truth, **options).post("/chat/completions", PROBES[CROWDED].request)
+        count: int = reply.body["usage"]["prompt_tokens"]
+        return count
+
+    @pytest.mark.parametrize("truth", part(SERVERS, 5), ids=str)
+    def test_each_changes_the_count_by_a_number_of_its_own(self, truth: Hypothesis) -> None:
+        clean = self.count(truth)
+        off = {id: self.count(truth, changed=f.change) - clean for id, f in CROWDED_FAULTS.items()}
+        assert 0 not in off.values()
+        assert len(set(off.values())) == len(off), off
+
+    @pytest.mark.parametrize("id", part(list(CROWDED_FAULTS), 4))
+    def test_no_server_that_loses_them_is_clean(self, id: str) -> None:
+        for truth in part(SERVERS, 9):
+            client = StandIn(truth, changed=CROWDED_FAULTS[id].change)
+            report = run(client, forecaster=FORECASTER)
+            assert report.is_faulty, truth
+            assert report.verdict.outcome == "not explained" or report.verdict.faults, truth

@@ -205,9 +205,13 @@ class _Search:
         """A hypothesis without a forecast for some requests must explain more than any clean server
         does: of nothing that it forecasts, nothing is wrong."""
         hypothesis = each.hypothesis
-        forecasts = sum(
-            self._fits.forecasts.prediction(hypothesis, o.probe)[0] for o in self._observations
-        )
+        known = [
+            o for o in self._observations if self._fits.forecasts.prediction(hypothesis, o.probe)[0]
+        ]
+        forecasts = len(known)
+        is_other_format = any(fault.fault.replaces_prompt for fault in hypothesis.faults)
+        if is_other_format and len({o.count for o in known}) < LEAST_OF_UNKNOWN_LENGTH:
+            return False  # any text has some number of tokens
         return forecasts == len(self._observations) or forecasts > self._explained_by_clean
 
     @property

@@ -259,6 +259,8 @@ class Findings:
         )
         # One fault that is not certain has no finding under its own name.
         many = len(showing) >= LEAST_SHOWING and sum(map(len, sets)) > 1
+        # Of several pairs, and no fault certain, any might be by chance.
+        many = many and (len(sets) == 1 or bool(certain) or any(len(ids) == 1 for ids in sets))
         causes = "; ".join(
             " and ".join(f"{FAULTS[id].message} ({id})" for id in ids) for ids in sets
         )
