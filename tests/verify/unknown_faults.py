@@ -216,6 +216,8 @@ UNKNOWN_FAULTS = _all(
 # Counts do not show these: names and values of as many tokens. Prompts do.
 UNCOUNTED_FAULTS = _all(
     _history("argument-renamed", _arguments(_renamed)),
+    _history("values-as-texts", _arguments(lambda a: {k: str(v) for k, v in a.items()})),
+    _history("arguments-sorted", _arguments(lambda a: dict(sorted(a.items(), reverse=True)))),
     _history("cities-moved", _arguments(lambda a: {k: _moved(v) for k, v in a.items()})),
 )
 
@@ -268,5 +270,4 @@ CROWDED_FAULTS = _all(
     _history("repeats-lost", _messages(_without_repeats)),
     _history("neighbours-lost", _messages(_without_neighbours)),
     _history("values-lost", _arguments(_texts_only)),
-    _history("values-as-texts", _arguments(lambda a: {k: str(v) for k, v in a.items()})),
 )

@@ -27,7 +27,7 @@ from dsv4.verify.nearest import (
 )
 from dsv4.verify.observations import Observation
 from dsv4.verify.pattern_search import added_where, late_patterns, pattern_of
-from dsv4.verify.probes import is_mixed
+from dsv4.verify.probes import PROBES, is_mixed
 from dsv4.verify.verdicts import Explanation, ServerVerdict
 
 # A text of unknown length explains any one count. Three that agree are evidence.
@@ -127,9 +127,13 @@ class _Search:
 
     def _one_fault_by_refusals(self) -> Iterator[Explanation]:
         """One fault of these servers that explains the refusals too; or another format altogether,
-        which a server may write that refuses as none of these does."""
+        which a server may write that refuses as none of these does. Refusals of one kind have many
+        reasons, those of several tell the server."""
         yield from self._one_fault(self._by_counts)
-        for each in self._one_fault():
+        kinds = {
+            PROBES[o.probe].group for o in self._observations if o.refused and o.probe in PROBES
+        }
+        for each in self._one_fault() if len(kinds) > 1 else ():
             if any(fault.fault.replaces_prompt for fault in each.hypothesis.faults):
                 yield each
 
