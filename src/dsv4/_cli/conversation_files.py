@@ -303,14 +303,12 @@ def _as_served(
     if server is None:
         return request
     from dsv4.profiles import render
-    from dsv4.profiles.profile import GATEWAY_NAME
 
     profile = profile_option(server)
-    named = str(request.request.dialect)
-    served = "v4" if named == "v4-0731" and profile.base_name != GATEWAY_NAME else named
+    served = profile.own_dialect(str(request.request.dialect))
     try:
         text = render(document.value, profile, dialect=served)
-        decoded = dsv4.decode(text, dialect=profile.release(profile.own_dialect(served)))
+        decoded = dsv4.decode(text, dialect=profile.release(served))
     except dsv4.Error as error:
         raise Failure(f"{document.place}: {profile.server}: {error}", FINDINGS) from None
     if not decoded.exact:

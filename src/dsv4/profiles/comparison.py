@@ -60,7 +60,7 @@ class ServerDifference:
     def words(self, profile: str, dialect: str) -> str:
         """What a server does, in words."""
         cell = self.cell(profile)
-        return cell if isinstance(cell, str) else cell[dialect == "v4.1"]
+        return cell if isinstance(cell, str) else cell[server.served_name(dialect) == "v4.1"]
 
 
 def _row(applies_to: str, **fields: Any) -> ServerDifference:
@@ -122,7 +122,7 @@ def compare(
     for a name or a dialect that is not known; a request that a server refuses is a `Side` with an
     error.
     """
-    server.served_dialect(dialect)
+    server.served_dialect(server.served_name(dialect))
     sides = _side(body, first, dialect), _side(body, second, dialect)
     texts = tuple(side.prompt or "" for side in sides)
     shared = _same_start(*texts)

@@ -57,8 +57,11 @@ class Profile:
         return server_requests.served_dialect(dialect, self.served)
 
     def own_dialect(self, dialect: str) -> str:
-        """The dialect of a saved server, which is known; else the given `dialect`."""
-        return self.dialects[0] if self.base else dialect
+        """The dialect of a saved server, which is known; else the given `dialect`, under the name
+        by which this server knows it."""
+        if self.base:
+            return self.dialects[0]
+        return dialect if dialect in self.dialects else server_requests.served_name(dialect)
 
     @property
     def base_name(self) -> str:

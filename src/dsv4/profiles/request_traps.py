@@ -16,6 +16,7 @@ from dsv4.profiles.server_requests import (
     RequestBody,
     as_object,
     served_dialect,
+    served_name,
     template_options,
 )
 
@@ -68,6 +69,7 @@ def traps(body: RequestBody, name: str | Profile, *, dialect: str = "v4") -> lis
     trap, of kind "refused". Raises `EncodeError` for a name or a dialect that is not known.
     """
     profile = profile_named(name)
+    dialect = served_name(dialect)
     served_dialect(dialect)
     try:
         prompt = render(body, name, dialect=dialect)
