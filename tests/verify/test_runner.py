@@ -547,7 +547,7 @@ class TestTheRun:
         report = report_on(Short(VLLM))
         assert (report.verdict.outcome, report.verdict.faults) == ("explained", ())
         (note,) = report.notes
-        assert note == f"2 of {len(probes()) + 2} requests got no count: {TOO_LONG} (2)."
+        assert note == f"3 of {len(probes()) + 2} requests got no count: {TOO_LONG} (3)."
 
     def test_answers_longer_than_they_may_be_are_a_finding(self) -> None:
         class Long(StandIn):

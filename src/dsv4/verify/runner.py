@@ -79,7 +79,7 @@ FULL_REQUESTS = (
 )
 QUICK_TOKENS, DEFAULT_TOKENS, FULL_TOKENS = 10_000, 20_000, 70_000
 # However many requests may have to be sent again.
-MOST_DEFAULT = 96
+MOST_DEFAULT = 90
 # Calls, other routes and raw completions, which every run looks at.
 OUTPUT_REQUESTS = 7
 
