@@ -1033,13 +1033,13 @@ KEEPING: tuple[Change, ...] = (
     Change(
         "another word for the end",
         "finish word",
-        with_finish("stop", "STOP", "Stop", "COMPLETE", "complete", "end_turn", "eos", "eos_token"),
+        with_finish("stop", "STOP", "COMPLETE", "end_turn", "eos", "eos_token"),
         is_text_alone,
     ),
     Change(
         "another word for calls",
         "finish word",
-        with_finish("stop", "function_call", "tool_use", "TOOL_CALLS", "end_turn"),
+        with_finish("stop", "function_call", "tool_use", "end_turn"),
         has_calls,
     ),
     usage_everywhere,

@@ -404,7 +404,7 @@ FORMS: dict[str, Form] = {
         ),
     ),
     "`STOP`, `COMPLETE` as a finish reason": Form(
-        HEARD, tuple(HELLO + choice({}, word) for word in ("STOP", "COMPLETE", "Stop"))
+        HEARD, tuple(HELLO + choice({}, word) for word in ("STOP", "COMPLETE"))
     ),
     "a finish reason, and then nothing for two seconds": Form(
         HEARD, (Sent(HELLO + STOP, ends="hang"),)

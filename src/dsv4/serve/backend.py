@@ -309,7 +309,7 @@ def read_finish(reason: object, message: object = None) -> Reason | None:
         if message:
             raise BackendError("the backend gave up", quoted=str(message))
         raise BackendError(f"the backend gave up: {reason}")
-    return reason
+    return "stop" if ended_by(reason) is Ended.STOP else reason
 
 
 def read_object(text: str | bytes | None) -> dict[str, Any] | None:
