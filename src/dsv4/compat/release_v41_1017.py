@@ -9,8 +9,7 @@ from __future__ import annotations
 from dsv4._format.dialects import V4_1_1017
 from dsv4.compat import release_v41
 from dsv4.compat.release_v41 import *  # noqa: F403
-
-__all__ = release_v41.__all__
+from dsv4.compat.release_v41 import __all__ as __all__
 
 _MODULE = release_v41.ReleasedModuleV41(V4_1_1017, merges_first=True)
 _FUNCTIONS = _MODULE.functions
