@@ -406,7 +406,10 @@ def tool_calls_from_openai_format(tool_calls: list[dict[str, Any]]) -> list[dict
     """OpenAI tool calls as `{"name", "arguments", "namespace"}`, a namespace as it is given."""
     calls = []
     for n, call in enumerate(tool_calls):
-        function = call["function"]
+        function = inputs.maybe_dict(call.get("function"))
+        if function is None:
+            expected = mismatch(call.get("function"), "a function object")
+            raise OptionError(("tool_calls", n, "function"), expected)
         qualified = qualified_call_name(call, function, ("tool_calls", n))
         read = _with_namespace(qualified, function.get("arguments"))
         given = call.get("namespace") or function.get("namespace")
