@@ -28,8 +28,6 @@ from dsv4._encode.prompt import (
     BETWEEN_ITEMS,
     BETWEEN_MODEL_ITEMS,
     CALL_NAME_END,
-    IMAGE,
-    MODEL_IMAGE,
     RESPONSE_FORMAT_START,
     DialectFragments,
     Omission,
@@ -533,7 +531,8 @@ class TurnWriter:
         if listed is None:
             self.flat.append(text_of(content, location))
             return
-        image = MODEL_IMAGE if between is BETWEEN_MODEL_ITEMS else IMAGE
+        words = fragments_of(self.dialect)
+        image = words.model_image if between is BETWEEN_MODEL_ITEMS else words.image
         is_first = True
         for n, item in enumerate(listed):
             block = maybe_dict(item) or {}
