@@ -27,7 +27,7 @@ CellWords: TypeAlias = str | list[str]
 # The columns of the table.
 DIFFERENCE_COLUMNS = (
     *("vllm-0.33", "vllm-0.32", "sglang-0.5.23", "recipe-0.2.0"),
-    *("llama.cpp", "llama.cpp-2026.10", "dynamo-1.6", "verl-0.9.1"),
+    *("llama.cpp", "llama.cpp-2026.10", "dynamo-1.6"),
 )
 # A row may leave out these cells; then the cell of the other server counts. SGLang writes its
 # prompts with deepseek-recipe, and Dynamo has a copy of the released encoder, as vLLM has.

@@ -17,7 +17,6 @@ from dsv4.profiles import (
     recipe_request,
     server_requests,
     sglang_prompts,
-    verl_prompts,
     vllm_prompts,
 )
 from dsv4.profiles.server_faults import FaultVariant
@@ -104,9 +103,6 @@ PROFILES: dict[str, Profile] = {
             dialects=("v4",),
         ),
         Profile("dynamo-1.6", "Dynamo 1.6", dynamo_prompts.render, dynamo_prompts.mode),
-        Profile(
-            "verl-0.9.1", "verl 0.9.1", verl_prompts.render, verl_prompts.mode, dialects=("v4",)
-        ),
     )
 }
 # This project's own gateway, which is no column of the comparison: it writes what was released.

@@ -85,13 +85,6 @@ def tools_and_systems(body: Object) -> Location | None:
     return ("tools",) if tools(body) and systems != [0] else None
 
 
-def tools_and_leading_system(body: Object) -> Location | None:
-    """Tools, and one system message, in front."""
-    systems = [index for index, _ in messages(body, *_SYSTEMS)]
-    leads = systems == [0] and next(messages(body, "system"), None) is not None
-    return ("tools",) if tools(body) and leads else None
-
-
 no_tools_list = _option_fact("tools", lambda value: value == [])
 
 

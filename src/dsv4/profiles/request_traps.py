@@ -129,13 +129,6 @@ def _thinking_off_unasked(request: AcceptedRequest) -> Location | None:
     return ()
 
 
-def _thinking_off_without_switch(request: AcceptedRequest) -> Location | None:
-    """Thinking is off, and no option of the template says so."""
-    arguments = template_options(request.body)
-    is_switched = "enable_thinking" in arguments or arguments.get("reasoning_effort") == "none"
-    return None if request.thinking or is_switched else ()
-
-
 def _asked_to_think(body: Object) -> bool | None:
     """What a top-level `thinking` or an `enable_thinking` says."""
     value = body.get("thinking")
@@ -223,7 +216,6 @@ def _answer_last_without_prefix(request: AcceptedRequest) -> Location | None:
 _FINDERS: Mapping[str, TrapFinder] = {
     "vanishing_developer": _vanishing_developer,
     "thinking_off_unasked": _thinking_off_unasked,
-    "thinking_off_without_switch": _thinking_off_without_switch,
     "ignored_thinking": _ignored_thinking,
     "ignored_arguments": _ignored_arguments,
     "medium_effort": _effort("medium"),
