@@ -13,7 +13,7 @@ from dsv4._format.dialects import ROLES
 from dsv4._format.texts import BILLING_HEADER
 from dsv4.api.request_fields import maybe_json
 from dsv4.errors import Location
-from dsv4.profiles.recipe_request import read_object, v4_json
+from dsv4.profiles.rust_json import read_object, v4_json
 from dsv4.profiles.server_requests import Object
 
 RequestFact: TypeAlias = Callable[[Object], Location | None]

@@ -165,11 +165,24 @@ VLLM_0_33_DIALECTS: ServedDialects = {
 }
 
 
+# The official API has a name for each release; its newest is one of which results do not ask.
+OFFICIAL_DIALECTS: ServedDialects = {
+    **SERVED_DIALECTS,
+    "v4-0731": V4_0731,
+    "v4.1-1017": replace(V4_1_COPY, name="v4.1-1017", results_ask=False),
+}
+
+
+def base_dialect(dialect: Dialect) -> str:
+    """The name in `SERVED_DIALECTS` of a release, or of the one that it grew out of."""
+    return "v4" if dialect.system_token is None else "v4.1"
+
+
 def served_dialect(name: str, served: ServedDialects = SERVED_DIALECTS) -> Dialect:
     """The dialect that a server writes for `name`, which is "v4" or "v4.1"."""
     served_as = served.get(name) if isinstance(name, str) else None
     if served_as is None:
-        raise unexpected(name, f"one of {', '.join(SERVED_DIALECTS)}", "dialect")
+        raise unexpected(name, f"one of {', '.join(served)}", "dialect")
     return served_as
 
 
@@ -235,9 +248,12 @@ class ThinkingMode:
     effort: str
 
 
-def thinking_mode(thinking: bool, effort: str | int, dialect: str) -> ThinkingMode:
+def thinking_mode(
+    thinking: bool, effort: str | int, dialect: str, served: ServedDialects = SERVED_DIALECTS
+) -> ThinkingMode:
     """The mode of a server that writes the dialect's own texts."""
-    return ThinkingMode(thinking, served_dialect(dialect).efforts[effort] if thinking else "")
+    text = served_dialect(dialect, served).efforts[effort] if thinking else ""
+    return ThinkingMode(thinking, text)
 
 
 def v4_1_effort(effort: object, efforts: Mapping[str, Effort]) -> Effort:
