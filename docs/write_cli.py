@@ -23,11 +23,11 @@ MORE = {
     "template": "[The chat template](template.md)",
     "serve": "[The gateway](serving.md)",
     "playground": "[The playground](playground-guide.md)",
-    "heal": "[Healing](serving.md#healing)",
+    "heal": "[Healing](healing.md)",
     "verify": "[What a server really does](verify.md)",
     "cache": "[What breaks the cache](verify.md#what-breaks-the-cache)",
     "conform": "[Another implementation](verify.md#another-implementation-of-the-format)",
-    "replay": "[Records](serving.md#records)",
+    "replay": "[Records](gateway-operations.md#records)",
     "trajectories": "[Trajectories](trajectories.md)",
 }
 

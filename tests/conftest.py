@@ -33,9 +33,6 @@ pytest.register_assert_rewrite("shapes")
 for name in {name for name in os.environ if name.startswith("DSV4_")} - {"DSV4_TESTS", "DSV4_SOAK"}:
     del os.environ[name]
 
-# What tests keep is for the next run of them, and never in the caches of whoever runs them.
-os.environ["DSV4_CACHE_DIR"] = str(Path(__file__).parent.parent / "build" / "tests")
-
 # How long an example takes says more about the machine than about the code.
 UNTIMED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 

@@ -36,13 +36,11 @@ def vllm(model: TinyModel) -> Iterator[RunningVllm]:
 def test_it_is_named_by_its_prompts(vllm: RunningVllm) -> None:
     report = run(HttpServer(f"{vllm.url}/v1"), MODEL_NAME, mode="full")
     assert named(report) == ("vllm-0.32", "v4-0731", [])
-    assert set(report.evidence) >= {"E0", "E1", "E2", "E3", "E3f"}
+    assert set(report.evidence) >= {"E0", "E1", "E2", "E3"}
     assert report.verdict.explained == report.verdict.of > 60
     assert report.notes == ()  # what was announced suffices for all of it
     assert {"order-tools", "order-system", "cache-loop"} <= {f.id for f in report.findings}
     assert report.groups["safety"] == "fault"
-    forced = next(finding for finding in report.findings if finding.id == "forced-misread")
-    assert "a call that is none (fenced)" in forced.message
 
 
 # What a vLLM 0.32 does by itself, and what anybody who writes to it can do.

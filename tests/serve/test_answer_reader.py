@@ -1,5 +1,5 @@
 """Every form in which servers and proxies deliver text, calls, ends and errors: the table of
-docs/serving.md, row by row, on real sockets and through all protocols."""
+docs/gateway-backends.md, row by row, on real sockets and through all protocols."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from standins import DONE, EOS, THINK_END, event
 from dsv4.serve.heal.upstream_habits import UpstreamHabits
 from parts import part
 
-SERVING = Path(__file__).parents[2] / "docs/serving.md"
+SERVING = Path(__file__).parents[2] / "docs/gateway-backends.md"
 
 TOOL = {"name": "bash", "parameters": {"type": "object", "properties": {"a": {"type": "integer"}}}}
 OTHER = {"name": "read", "parameters": {"type": "object", "properties": {}}}

@@ -12,7 +12,7 @@ from gateway import TOOLS, gateway, run
 
 from dsv4.serve.backends.demo_model import BREAKERS
 
-PAGE = Path(__file__).parents[2] / "docs" / "serving.md"
+PAGE = Path(__file__).parents[2] / "docs" / "gateway-backends.md"
 
 
 def answer(kind: str) -> Any:

@@ -1,5 +1,6 @@
-"""nginx, Caddy and Envoy in front of the gateway, set up as docs/serving.md and deploy/envoy.yaml
-say: TLS outside, and streams that arrive as they are sent. Where the programs are there."""
+"""nginx, Caddy and Envoy in front of the gateway, set up as docs/gateway-operations.md and
+deploy/envoy.yaml say: TLS outside, and streams that arrive as they are sent. Where the programs are
+there."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ from test_tls import make_certificate
 from dsv4.serve import Chunk
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "serving.md"
+PAGE = ROOT / "docs" / "gateway-operations.md"
 BODY = {"messages": [{"role": "user", "content": "Hi"}], "stream": True}
 
 

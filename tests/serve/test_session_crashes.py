@@ -110,3 +110,38 @@ def test_workers_share_the_sessions(tmp_path: Path) -> None:
             statuses.add(refused.value.code)
             refused.value.close()
         assert statuses == {409}
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_readers_of_the_file_between_calls_lose_nothing(workers: int, tmp_path: Path) -> None:
+    """Exports, routes and kills in any order: each finished call is in the file afterwards."""
+    store = tmp_path / "s.db"
+    asked = 0
+    for _ in range(2):  # the gateway is killed, and starts again
+        with served(str(store), "--pace", "0", "--workers", str(workers)) as (url, process):
+            for _ in range(4):
+                ask(url, "read", f"Hello {asked}").close()
+                asked += 1
+                assert Client(url).trajectories("read")["calls"] == asked
+                assert _calls_seen_elsewhere(store) == asked
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    assert _calls_seen_elsewhere(store) == asked
+    (session,) = read_sessions(store)
+    trained = sum(sum(one["loss_mask"]) for one in session["trajectories"])
+    assert (session["complete"], trained) == (True, session["sampled_tokens"])
+
+
+READ = """
+import sqlite3, sys
+db = sqlite3.connect(sys.argv[1])
+finished = "json_extract(head, '$.state') = 'finished'"
+print(db.execute(f"SELECT COUNT(*) FROM calls WHERE {finished}").fetchone()[0])
+db.close()
+"""
+
+
+def _calls_seen_elsewhere(store: Path) -> int:
+    """What another process sees that opens the file and closes it again."""
+    read = [sys.executable, "-c", READ, str(store)]
+    return int(subprocess.run(read, capture_output=True, text=True, check=True).stdout)

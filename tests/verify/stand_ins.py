@@ -11,9 +11,9 @@ from dsv4.profiles.server_faults import FaultVariant, fault_named
 from dsv4.profiles.text_shields import TEXT_PLACES, shielded, unshielded
 from dsv4.verify import PROBES, Hypothesis, Observation, Reply
 from dsv4.verify.fits import usual_count
-from dsv4.verify.kept_counts import kept_forecasts
+from dsv4.verify.hypotheses import forecasts_of_probes
 
-FORECASTER = kept_forecasts()
+FORECASTER = forecasts_of_probes()
 VLLM = Hypothesis("vllm-0.32", "v4")
 # The fixture `look_among`.
 LookAmong = Callable[[Sequence[Hypothesis]], None]

@@ -1,4 +1,4 @@
-"""What is said of answers: whole ones, streams, forced completions, prompts and caches."""
+"""What is said of answers: whole ones, streams, prompts and caches."""
 
 from __future__ import annotations
 
@@ -10,22 +10,12 @@ import pytest
 from http_servers import behaving
 from stand_ins import FORECASTER, VLLM, StandIn, server
 
-import dsv4
 from dsv4.profiles.text_shields import TEXT_PLACES, shielded
 from dsv4.tokens.coder import common_prefix_length
 from dsv4.verify import HttpServer, Hypothesis, Reply, ServerFinding, run
 from dsv4.verify.answer_checks import ANSWER_REQUESTS, NASTY, answer_findings
 from dsv4.verify.answer_rates import wilson
 from dsv4.verify.answers import streamed_answer, whole_answer
-from dsv4.verify.forced_rows import (
-    BIASED_ROWS,
-    FORCED_REQUESTS,
-    TOOLS,
-    WORD,
-    forced_findings,
-    forced_rows,
-)
-from dsv4.verify.forcing import WAYS, forcing_way
 from dsv4.verify.output_checks import ASKING, call_findings, other_routes
 from dsv4.verify.prompt_routes import loop_bodies, loop_findings, order_findings, shown_prompts
 from encoding_dsv4 import bos_token, dsml_token
@@ -199,44 +189,6 @@ class TestTheFirstByteOfAnArgument:
         assert found.verdict == "pass"
 
 
-class TestForcedArguments:
-    """A model that was asked may write something else; one that is forced writes this."""
-
-    @staticmethod
-    def found(answer: Callable[[Body, str], Reply]) -> dict[str, ServerFinding]:
-        """What is said of a server that answers so to a call it was forced to."""
-
-        def post(path: str, body: Body) -> Reply:
-            if "structured_outputs" not in body:
-                return well_behaved(path, body)
-            text = body["structured_outputs"]["choice"][0]
-            if "tools" not in body:
-                return message(text)
-            (call,) = dsv4.parse(text, thinking=False, tools=TOOLS).tool_calls
-            return answer(body, call.arguments)
-
-        way = forcing_way(post)
-        return {each.id: each for each in answer_findings(post, way)}
-
-    def test_others_are_the_parsers_fault(self) -> None:
-        def changed(body: Body, arguments: str) -> Reply:
-            return either(body, tool_calls=called(arguments.replace("2>&1", "2>&1 ")))
-
-        found = self.found(changed)["calls-nasty-changed"]
-        assert found.verdict == "fault"
-        assert found.message.endswith("and not: redirection")
-
-    def test_a_refusal_of_the_long_one_is_nobodys(self) -> None:
-        """A small context has no room for it."""
-
-        def refusing(body: Body, arguments: str) -> Reply:
-            if len(arguments) > 5_000:
-                return Reply(400, body={"error": "too long"})
-            return either(body, tool_calls=called(arguments))
-
-        assert self.found(refusing)["calls-nasty-exact"].verdict == "inconclusive"
-
-
 def test_a_rate_has_its_interval() -> None:
     found = findings(but("six by seven", message("Forty-two!")))["schema-invalid"]
     assert (found.expected, found.seen) == ("6 of 6", "3 of 6 (19% to 81%)")
@@ -286,136 +238,6 @@ def test_an_interval_is_wider_for_fewer_trials() -> None:
     assert wilson(5, 10) == pytest.approx((0.2366, 0.7634), abs=1e-4)
     assert wilson(0, 5)[0] == 0.0
     assert wilson(50, 100)[0] > wilson(5, 10)[0]
-
-
-class TestForced:
-    @staticmethod
-    def reading(read: Callable[[str], Any]) -> Callable[[str, Body], Reply]:
-        """A server that obeys, and reads what its model was forced to write."""
-
-        def post(path: str, body: Body) -> Reply:
-            if "structured_outputs" not in body:
-                return message("Something else.")
-            text = body["structured_outputs"]["choice"][0]
-            fields = read(text) if "tools" in body else {"content": text}
-            if body.get("stream"):
-                return streamed(**fields)
-            return message(**fields)
-
-        return post
-
-    @staticmethod
-    def as_parsed(text: str) -> dict[str, Any]:
-        read = dsv4.parse(text, thinking=False, tools=TOOLS)
-        calls = [
-            {"index": n, "function": {"name": call.name, "arguments": call.arguments}}
-            for n, call in enumerate(read.tool_calls)
-        ]
-        return {"content": read.content, "tool_calls": calls}
-
-    @staticmethod
-    def forced(post: Callable[[str, Body], Reply]) -> ServerFinding:
-        (found,) = forced_findings(post, forcing_way(post))
-        return found
-
-    def test_a_server_that_reads_as_it_should(self) -> None:
-        sent = []
-
-        def post(path: str, body: Body) -> Reply:
-            sent.append(body)
-            return self.reading(self.as_parsed)(path, body)
-
-        found = self.forced(post)
-        assert (found.id, found.verdict) == ("forced-read", "pass")
-        assert len(sent) == FORCED_REQUESTS - len(WAYS) + 1
-
-    def test_a_server_that_reads_nothing(self) -> None:
-        found = self.forced(self.reading(lambda text: {"content": text}))
-        assert (found.id, found.verdict) == ("forced-misread", "fault")
-        assert "a call is lost (call)" in found.message
-        assert "markup leaks (call)" in found.message
-        assert "(plain)" not in found.message
-
-    def test_a_server_that_refuses_tools_misreads_nothing(self) -> None:
-        sent = []
-
-        def post(path: str, body: Body) -> Reply:
-            sent.append(body)
-            refused = Reply(400, body={"error": {"message": "no parser"}})
-            return refused if "tools" in body else self.reading(self.as_parsed)(path, body)
-
-        found = self.forced(post)
-        assert (found.id, found.verdict) == ("forced-none", "not offered")
-        assert len(sent) < 10
-
-    def test_the_request_of_the_first_that_is_misread(self) -> None:
-        post = self.reading(lambda text: {"content": text})
-        (found,) = forced_findings(post, forcing_way(post), json.dumps)
-        assert json.loads(found.curl)["structured_outputs"] == {"choice": [forced_rows()["call"]]}
-
-    def test_a_server_that_takes_only_a_grammar(self) -> None:
-        sent = []
-
-        def post(path: str, body: Body) -> Reply:
-            sent.append(body)
-            if "regex" in body:
-                return Reply(400, body={"error": "one of regex and ebnf"})
-            text = json.loads(body["ebnf"].removeprefix("root ::= "))
-            fields = self.as_parsed(text) if "tools" in body else {"content": text}
-            return either(body, **fields)
-
-        assert self.forced(post).id == "forced-read"
-        assert len(sent) == FORCED_REQUESTS
-
-    @staticmethod
-    def biased(leak: bool) -> Callable[[str, Body], Reply]:
-        """A server that takes no grammar, and a bias."""
-        known = {str(token.id): token for token in (WORD, *(t for t, _ in BIASED_ROWS.values()))}
-
-        def post(path: str, body: Body) -> Reply:
-            if "logit_bias" not in body:
-                return message("Something else.")
-            ((id, bias),) = body["logit_bias"].items()
-            assert bias == 100
-            token = known[id]
-            shown = token * body["max_tokens"] if token == WORD or leak else ""
-            return either(body, content=shown)
-
-        return post
-
-    def test_where_only_a_bias_is_taken_single_tokens_are_forced(self) -> None:
-        found = self.forced(self.biased(leak=False))
-        assert (found.id, found.verdict) == ("forced-read", "pass")
-        assert found.message.startswith("4 forced completions")
-
-    def test_a_server_that_shows_the_end_of_thinking(self) -> None:
-        found = self.forced(self.biased(leak=True))
-        assert found.id == "forced-misread"
-        assert "markup leaks (end-of-thinking)" in found.message
-
-    def test_the_word_has_the_id_that_it_is_forced_by(self) -> None:
-        assert FORECASTER.counter.tokenizer.encode_text(WORD * 2) == [WORD.id] * 2
-
-    def test_a_server_that_does_not_obey(self) -> None:
-        sent = []
-        found = self.forced(lambda path, body: sent.append(body) or message("Something else."))
-        assert (found.id, found.verdict) == ("forced-none", "not offered")
-        assert len(sent) == len(WAYS) + 1
-
-    def test_the_rows_are_what_they_are_called(self) -> None:
-        rows = forced_rows()
-        assert len(set(rows.values())) == len(rows)
-        assert dsml_token not in rows["plain"]
-        calls = {
-            id: len(dsv4.parse(text, thinking=False, tools=TOOLS).tool_calls)
-            for id, text in rows.items()
-        }
-        assert {id for id, n in calls.items() if not n} == {
-            *("cut", "cut-in-tag", "cut-after-block", "plain", "plain-angles"),
-            *("quoted", "quoted-call", "quoted-end", "fenced", "fenced-xml", "think-quoted"),
-        }
-        assert len(rows) == 40
-        assert calls["calls"] == 2
 
 
 class TestReading:

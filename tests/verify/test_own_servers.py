@@ -100,7 +100,6 @@ SERVE_FULL: Statements = {
             "and no markup is left in a text"
         ),
         "pass  a call that is required is made  6 of 6 (61% to 100%)",
-        "not offered  completions cannot be forced, so the parser was not looked at with them",
     ],
     # The demo has no cache, and its usage says nothing of one.
     "cache": ["not offered  the answers do not say what was reused"],

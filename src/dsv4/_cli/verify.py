@@ -98,20 +98,11 @@ def _check_groups(only: list[str]) -> None:
 
 def _print_matrix() -> int:
     from dsv4.verify.choice import all_matrices
-    from dsv4.verify.kept_counts import KeptForecaster
     from dsv4.verify.report_views import matrix_text
 
     with output() as file:
-        file.write(matrix_text(all_matrices(KeptForecaster(notice=_say_that_counts_are_made))))
+        file.write(matrix_text(all_matrices()))
     return DONE
-
-
-def _say_that_counts_are_made() -> None:
-    """For once, nothing else would happen for some seconds."""
-    if sys.stderr is not None:
-        clear = "\r\x1b[K" if sys.stderr.isatty() else ""
-        text = "counting what every known server would do; this is kept for the next time"
-        print(f"{clear}dsv4: {text}", file=sys.stderr, flush=True)
 
 
 # Where reports come from.
@@ -126,9 +117,7 @@ def _measured(
 ) -> Report:
     """The report of a server, which is the one with this number."""
     from dsv4.verify import run as verify
-    from dsv4.verify.kept_counts import KeptForecaster
     from dsv4.verify.runner import planned
-    from dsv4.verify.sending import OWN_REQUEST
 
     server = _server(args, url, number)
     mode = mode or _mode(args)
@@ -152,9 +141,6 @@ def _measured(
             only=args.only,
             request=own,
             progress=progress,
-            forecaster=KeptForecaster(
-                {} if own is None else {OWN_REQUEST: own}, _say_that_counts_are_made
-            ),
             parallel=args.parallel,
             tokens=args.tokens,
         )

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dsv4._format.tokens import THINK_END, THINK_START
-from dsv4.verify.answer_rates import RATE_REQUESTS, rate_findings
+from dsv4.verify.answer_rates import NOT_THINKING, RATE_REQUESTS, THINKING, rate_findings
 from dsv4.verify.answers import (
     ServerAnswer,
     argument_times,
@@ -20,26 +20,33 @@ from dsv4.verify.answers import (
     whole_answer,
 )
 from dsv4.verify.check_findings import check_finding
-from dsv4.verify.forced_rows import TOOLS, call_of
-from dsv4.verify.forcing import NOT_THINKING, THINKING, ForcingWay
 from dsv4.verify.output_checks import has_own_ids
 from dsv4.verify.probes import WEATHER
 from dsv4.verify.report import CHAT, Post, ServerFinding
 from dsv4.verify.server_client import Reply
 
 
-def answer_findings(post: Post, way: ForcingWay | None = None) -> Iterator[ServerFinding]:
-    """All of these checks, one after the other. `way` forces answers, where the server takes it."""
+def answer_findings(post: Post) -> Iterator[ServerFinding]:
+    """All of these checks, one after the other."""
     yield _length_finding(post)
     yield _stop_finding(post)
     yield _reasoning_stop_finding(post)
     yield _logprobs_finding(post)
     yield _reasoning_finding(post)
     yield _parallel_finding(post)
-    yield from _nasty_findings(post, way)
+    yield from _nasty_findings(post)
     yield from rate_findings(post)
 
 
+# The tool that arguments which are hard to read are for.
+RUN: Any = {
+    "type": "function",
+    "function": {
+        "name": "run",
+        "description": "d",
+        "parameters": {"type": "object", "properties": {"command": {"type": "string"}}},
+    },
+}
 LONG = "10 KB"
 _SCRIPT = "\n".join(
     f"echo step {n} of the build, with its log in build-{n}.txt" for n in range(200)
@@ -177,13 +184,12 @@ def _merged(answer: ServerAnswer) -> str:
 HELD_BACK = 0.9
 
 
-def _nasty_findings(post: Post, way: ForcingWay | None) -> Iterator[ServerFinding]:
+def _nasty_findings(post: Post) -> Iterator[ServerFinding]:
     """Arguments that are hard to read. A cut one is the parser's fault, another one may be the
-    model's, unless it was forced to write it."""
+    model's."""
     wrong: list[str] = []
-    unfinished: list[str] = []
     for name, command in NASTY.items():
-        body = _nasty_body(command, way)
+        body = _nasty_body(command)
         streamed = post(CHAT, {**body, "stream": True})
         answers = [streamed_answer(streamed)]
         answers += [whole_answer(post(CHAT, body))] if name != LONG else []
@@ -195,18 +201,12 @@ def _nasty_findings(post: Post, way: ForcingWay | None) -> Iterator[ServerFindin
                 yield _first_byte_finding(streamed)
             continue
         wrong.append(name)
-        if any(each is None or each.finish == "length" for each in answers):
-            unfinished.append(name)
-    yield _exact_finding(wrong, is_forced=way is not None and wrong != unfinished)
+    yield _exact_finding(wrong)
 
 
-def _nasty_body(command: str, way: ForcingWay | None) -> dict[str, Any]:
-    most = len(command) // 2 + 200
-    if way is not None:
-        completion = call_of("run", json.dumps({"command": command}, ensure_ascii=False))
-        return way.request(completion, tools=TOOLS, max_tokens=most)
+def _nasty_body(command: str) -> dict[str, Any]:
     text = f"Call the tool run with exactly this command: {json.dumps(command)}"
-    return _body_of(text, max_tokens=most, tools=TOOLS[:1])
+    return _body_of(text, max_tokens=len(command) // 2 + 200, tools=[RUN])
 
 
 def _exact(command: str) -> tuple[str, ...]:
@@ -226,14 +226,11 @@ def _cut(answer: ServerAnswer | None, command: str) -> str:
     return text if text not in _exact(command) and command.startswith(text) else ""
 
 
-def _exact_finding(wrong: list[str], *, is_forced: bool) -> ServerFinding:
-    """What no answer says, or one that was cut, is nobody's fault."""
+def _exact_finding(wrong: list[str]) -> ServerFinding:
     exact = f"{len(NASTY) - len(wrong)} of {len(NASTY)}"
     message = f"{exact} arguments that are hard to read came back exactly"
     if wrong:
         message += f", and not: {', '.join(wrong)}"
-    if wrong and is_forced:
-        return check_finding("calls-nasty-changed", exact=message)
     return check_finding(f"calls-nasty-exact{':some' * bool(wrong)}", exact=message)
 
 

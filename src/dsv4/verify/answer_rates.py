@@ -11,11 +11,18 @@ from dsv4.api.request_fields import maybe_json
 from dsv4.schema import has_type
 from dsv4.verify.answers import ServerAnswer, streamed_answer, whole_answer
 from dsv4.verify.check_findings import check_finding
-from dsv4.verify.forcing import NOT_THINKING
 from dsv4.verify.output_checks import follows_schema
 from dsv4.verify.probes import WEATHER
 from dsv4.verify.report import CHAT, Post, ServerFinding
 
+
+# Whether the model thinks, in the words of every server.
+def _mode_fields(thinking: bool) -> Mapping[str, Any]:
+    switches = {"type": "enabled" if thinking else "disabled"}, {"thinking": thinking}
+    return {"thinking": switches[0], "chat_template_kwargs": switches[1], "temperature": 0}
+
+
+NOT_THINKING, THINKING = _mode_fields(False), _mode_fields(True)
 # How often a rate is measured: every second time streamed.
 TRIALS = 6
 # Fewer answers that say something make no fault.

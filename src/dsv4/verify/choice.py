@@ -142,14 +142,17 @@ class QuickSearch:
 
     def narrow(self, observation: Observation) -> None:
         """Rules out what does not explain this answer."""
-        counts = {each: self._forecaster.counts(each) for each in self._remaining}
-        fitting = still_possible(counts, observation.probe, observation.count)
+        probe, counts = observation.probe, dict[Hypothesis, Counts]()
+        for each in self._remaining:  # of this request alone: most of them go
+            is_forecast, count = self._forecaster.count(each, probe)
+            counts[each] = {probe: count} if is_forecast else {}
+        fitting = list(still_possible(counts, probe, observation.count))
         if observation.shows_prompt:
             self._prompts_are_shown = True
             is_its_prompt = self._shown_by(observation)
             self._remaining = [each for each in fitting if is_its_prompt(each)]
         else:
-            self._remaining = list(fitting)
+            self._remaining = fitting
 
     def _shown_by(self, observation: Observation) -> Callable[[Hypothesis], bool]:
         """Whether a hypothesis writes what was shown. Many write the same, which is read once."""

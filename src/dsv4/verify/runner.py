@@ -16,10 +16,7 @@ from dsv4.verify.answer_rates import RATED
 from dsv4.verify.choice import MOST_QUICK, QuickSearch
 from dsv4.verify.doubts import MOST_REPEATS, MOST_REPEATS_QUICKLY, next_doubts
 from dsv4.verify.explain import explain
-from dsv4.verify.forced_rows import FORCED_REQUESTS, forced_findings
-from dsv4.verify.forcing import forcing_way
-from dsv4.verify.hypotheses import Forecaster
-from dsv4.verify.kept_counts import KeptForecaster, kept_forecasts
+from dsv4.verify.hypotheses import Forecaster, forecasts_of_probes
 from dsv4.verify.observations import Observation
 from dsv4.verify.output_checks import (
     adapted_finding,
@@ -30,7 +27,7 @@ from dsv4.verify.output_checks import (
 )
 from dsv4.verify.own_word import OWN_WORD_REQUESTS, OwnWord, own_word
 from dsv4.verify.picture_checks import IMAGE_REQUESTS, picture_findings
-from dsv4.verify.probes import PROBES, Probe, probes, words
+from dsv4.verify.probes import PROBES, Probe, probes, requests_of_probes, words
 from dsv4.verify.prompt_routes import (
     LOOP_TURNS,
     ORDERS,
@@ -65,9 +62,9 @@ ALWAYS = ("plain", "tools-two", "rich")
 # So many first requests are sent one by one: what a server takes is known after them.
 SENT_ALONE = 3
 
-# What a full run adds: caches, forced completions, what comes back, prompts that are shown.
+# What a full run adds: caches, what comes back, prompts that are shown.
 FULL_REQUESTS = (
-    *(3, FORCED_REQUESTS, ANSWER_REQUESTS, RAW_REQUESTS, 2 * len(ORDERS), LOOP_TURNS),
+    *(3, ANSWER_REQUESTS, RAW_REQUESTS, 2 * len(ORDERS), LOOP_TURNS),
     *(len(ROUTES), len(SHOWN_PROBES)),
 )
 QUICK_TOKENS, DEFAULT_TOKENS, FULL_TOKENS = 10_000, 20_000, 70_000
@@ -96,7 +93,7 @@ def run(
     request by what it tells apart, "default", or "full", which also looks at caches. `only` names
     groups, for a part of it. `request` is a body of your own to be counted too. `progress` is
     called with the number of requests that were sent, and of all. `forecaster` makes the forecasts;
-    without one their counts are kept in the user's cache folder. `parallel` is how many requests
+    all runs of a process share those for the probes. `parallel` is how many requests
     may be under way at once, except where each is chosen by the last. `tokens` is how many prompt
     tokens the run may cost at most, without it what `planned` says.
 
@@ -286,8 +283,6 @@ class ServerRun:
             yield "E2"
         if self._mode != "quick" and not self._only:
             yield "E3"
-        if any(f.id in ("forced-read", "forced-misread") for f in further):
-            yield "E3f"
         if any(f.probe in RATED and f.verdict in ("pass", "fault") for f in further):
             yield "E4"
 
@@ -379,7 +374,7 @@ class ServerRun:
         yield "protocols", self._shown_by_last(other_routes(post, plain))
         yield "raw", self._shown_by_last(raw_findings(post, counter, full=full))
         if full:
-            yield "answers", self._look_at_answers(post)
+            yield "answers", self._shown_by_last(answer_findings(post))
             yield "cache", self._shown_by_last(cache_findings(post, words(2_000)))
         yield "pictures", self._look_at_pictures(post, plain)
         if full or self._verdict().outcome == "void":
@@ -403,12 +398,6 @@ class ServerRun:
         if not any(o.shows_prompt for o in self._sender.observations):
             self._shown_prompts = list(shown_prompts(post, self._forecaster, names, routes))
         yield from ()
-
-    def _look_at_answers(self, post: Post) -> Iterator[ServerFinding]:
-        way = forcing_way(post)
-        yield from self._shown_by_last(answer_findings(post, way))
-        line = partial(curl_line, self._sender.client.url, self._sender.model)
-        yield from forced_findings(post, way, line)
 
     def _look_at_pictures(self, post: Post, plain: Sequence[int]) -> Iterator[ServerFinding]:
         """What pictures cost, on a server of the model that sees them."""
@@ -442,4 +431,6 @@ def _in_doubt(verdict: ServerVerdict, *, is_lost: bool) -> ServerVerdict:
 
 def _forecasts_with(request: Object | None) -> Forecaster:
     """The forecasts for the probes, and for a request of one's own."""
-    return kept_forecasts() if request is None else KeptForecaster({OWN_REQUEST: request})
+    if request is None:
+        return forecasts_of_probes()
+    return Forecaster({**requests_of_probes(), OWN_REQUEST: request})

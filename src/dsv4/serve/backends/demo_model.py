@@ -2,9 +2,9 @@
 with the encoder, and sends it token by token.
 
 With it the gateway works without a GPU, and clients can be tested against answers that are known
-beforehand: docs/serving.md lists the rules. An answer is well-formed because the encoder writes
-it; where a malformed one is asked for, it is then broken in one of the ways that real models break
-it.
+beforehand: docs/gateway-backends.md lists the rules. An answer is well-formed because the encoder
+writes it; where a malformed one is asked for, it is then broken in one of the ways that real models
+break it.
 """
 
 from __future__ import annotations

@@ -8,7 +8,6 @@ the name of an API key; a store never gives one owner what another has put there
 from __future__ import annotations
 
 import asyncio
-import os
 import sqlite3
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from dsv4.serve.settings import SettingError
+from dsv4.trajectories.database_file import open_database
 
 
 class StoreFailure(Exception):
@@ -222,9 +222,7 @@ _NAMED = "WHERE number = (SELECT number FROM names WHERE owner = ? AND name = ?)
 
 
 def _open_database(path: str) -> sqlite3.Connection:
-    # What clients said is nobody else's to read.
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-    db = sqlite3.connect(path, timeout=_LOCKED_SECONDS, isolation_level=None)
+    db = open_database(path, timeout=_LOCKED_SECONDS)
     # Workers read while one writes; what the last second brought may be lost with the machine.
     db.execute("PRAGMA journal_mode = WAL")
     db.execute("PRAGMA synchronous = NORMAL")

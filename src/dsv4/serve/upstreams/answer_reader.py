@@ -1,5 +1,5 @@
 """One reading of what a server says in answer to a request for a stream: which bytes are events,
-which event is an error, and whether the answer is whole. docs/serving.md has the table.
+which event is an error, and whether the answer is whole. docs/gateway-backends.md has the table.
 
 An answer is whole if its server said why it ended. Everything else is a failure.
 """
