@@ -34,6 +34,8 @@ from dsv4.request import Request
 
 # Each error costs a look at the whole conversation, and nobody reads this many of them.
 MOST_ERRORS = 100
+# What is only found because it is not known here.
+_KNOWN_TO_API = ("unknown_model", "unsupported_content")
 
 ALL_RULES = (
     *call_checks.CALL_RULES,
@@ -67,9 +69,11 @@ def run_checks(
                 # Servers read it, or do not: the profile knows.
                 here = [each for each in here if each.location != ("chat_template_kwargs",)]
                 told = _traps(conversation, overrides, profile)
-                # What the API takes is no error, whether or not it is read here.
-                if _is_official(profile) and not any(map(_is_refusal, told)):
-                    here = [each for each in here if each.kind != "not_encodable"]
+                if _is_official(profile):
+                    # What the API takes is no error, whether or not it is read here.
+                    taken = not any(map(_is_refusal, told))
+                    known = (*_KNOWN_TO_API, *(("not_encodable",) if taken else ()))
+                    here = [each for each in here if each.kind not in known]
                 here += told
             all_findings += (each for each in here if each not in all_findings)
     except (InputError, NotAConversation) as error:

@@ -5,7 +5,7 @@ All of it is data, in official_api.json, with dates and sources; docs/official-a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -59,6 +59,12 @@ def is_official_host(url: str) -> bool:
     """Whether an address is the API's own."""
     host = urlsplit(url).hostname or ""
     return host == "deepseek.com" or host.endswith(".deepseek.com")
+
+
+def dialect_at(urls: Iterable[str], model: object) -> str | None:
+    """The dialect of a model of the API's, where one of the addresses is the API's."""
+    release = served_release(model) if any(map(is_official_host, urls)) else None
+    return None if release is None else release.dialect
 
 
 def words(rule: str, protocol: str = "chat", **values: object) -> str:

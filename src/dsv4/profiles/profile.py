@@ -133,6 +133,7 @@ OFFICIAL_API = Profile(
     official_request.mode,
     dialects=tuple(server_requests.OFFICIAL_DIALECTS),
     served=server_requests.OFFICIAL_DIALECTS,
+    special_text_acts=False,
     dialect_of_body=official_request.dialect_of_body,
 )
 

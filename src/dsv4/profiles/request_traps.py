@@ -191,7 +191,7 @@ def _tool_by_default(request: AcceptedRequest) -> Location | None:
     """A tool whose schema the server completes."""
     for n, tool in enumerate(request.body.get("tools") or ()):
         function = tool.get("function") or {}
-        if any(function.get(name) is None for name in ("description", "parameters")):
+        if function and any(function.get(name) is None for name in ("description", "parameters")):
             return ("tools", n)
     return None
 

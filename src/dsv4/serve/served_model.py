@@ -21,8 +21,6 @@ from dsv4.serve.backend import ImageSupport, Model
 from dsv4.serve.settings import Settings
 from dsv4.tokens import Tokenizer, VocabularyError
 
-# Where neither the settings nor the backend say: the model's own.
-_CONTEXT, _CONTEXT_V3_2 = 1_048_576, 131_072
 # What backends are called that do not name their model.
 UNNAMED = ("", "default", "None")
 # Engines whose chat routes write the texts of 31 July for every V4 (docs/servers.md).
@@ -64,11 +62,6 @@ def dialect_problem(model: Model, settings: Settings) -> str:
         f"no dialect is known for the model {names} of the backend, "
         f"expected --dialect with one of {', '.join(dialects.DIALECTS)}"
     )
-
-
-def default_context(dialect: Dialect) -> int:
-    """The context length of the models of a dialect, in tokens."""
-    return _CONTEXT_V3_2 if dialect.layout == "v3.2" else _CONTEXT
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +181,7 @@ class ServedModel:
 
     @property
     def context(self) -> int:
-        return self._public.context or default_context(self.dialect)
+        return self._public.context or self.dialect.context
 
     @property
     def reads_images(self) -> bool:

@@ -1,0 +1,49 @@
+"""With --profile: requests that write the prompts which a server makes of them."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from typing import cast
+
+import dsv4
+from dsv4._cli.command_output import FINDINGS, Failure
+from dsv4._cli.conversation_files import FileDocument, LocatedRequest
+from dsv4._inputs.request_bodies import RequestOverrides
+from dsv4.profiles import Profile, render
+from dsv4.profiles.official_api import served_release
+from dsv4.profiles.profile import GATEWAY_NAME
+from dsv4.profiles.server_requests import as_object
+from dsv4.profiles.text_shields import shielded, unshielded_value
+from dsv4.types import MessageInput, ToolInput
+
+
+def served_request(
+    profile: Profile, document: FileDocument, overrides: RequestOverrides, dialect: str | None
+) -> LocatedRequest:
+    """A request that writes what a server makes of a document. Without a `dialect`, the server
+    tells that of its model."""
+    if dialect == "v4-0731" and profile.base_name != GATEWAY_NAME:
+        dialect = "v4"
+    try:
+        body = as_object(document.content)
+        dialect = profile.own_dialect(dialect, body)
+        # What a text spells is no token there, and must not be taken for one when it is read.
+        text = render(
+            body if profile.special_text_acts else shielded(body), profile, dialect=dialect
+        )
+        decoded = dsv4.decode(text, dialect=profile.release(dialect))
+    except dsv4.Error as error:
+        raise Failure(f"{document.place}: {profile.server}: {error}", FINDINGS) from None
+    if not decoded.exact:
+        print(f"dsv4: {document.place}: {decoded.notes[-1].text}", file=sys.stderr)
+    request = decoded.request
+    if not profile.special_text_acts:
+        request = replace(
+            request,
+            messages=cast("list[MessageInput]", unshielded_value(list(request.messages))),
+            tools=cast("list[ToolInput] | None", unshielded_value(request.tools)),
+        )
+    release = served_release(body.get("model")) if profile.dialect_of_body is not None else None
+    weights = release.release if release is not None and release.dialect == dialect else None
+    return LocatedRequest(document.place, request, overrides, weights=weights)
