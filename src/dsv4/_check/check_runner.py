@@ -21,7 +21,6 @@ from dsv4._check.findings import (
 )
 from dsv4._encode.inputs import as_list, fields_of, maybe_dict, maybe_list
 from dsv4._encode.prompt import Prompt
-from dsv4._format.dialects import Dialect
 from dsv4._inputs.input_files import InputError, error_location
 from dsv4._inputs.line_shapes import LineConversation, line_conversations
 from dsv4._inputs.request_bodies import LastAnswer, ReadBody, RequestOverrides
@@ -275,7 +274,7 @@ def _served_request(
     request, server_body = overrides.read(body).request, _as_body(body)
     if str(overrides.dialect) == "v4":  # a server asks for the model, which has this name then
         server_body = {"model": "deepseek-v4", **server_body}
-    return server_body, _served_dialect(request.dialect)
+    return server_body, str(request.dialect)
 
 
 def _is_refusal(finding: RuleFinding) -> bool:
@@ -295,8 +294,3 @@ def _as_body(body: object) -> dict[str, Any]:
     thinking = {"thinking": {"type": "enabled" if body.thinking else "disabled"}}
     messages = as_list(body.messages, ("messages",), "a list of messages")
     return {"messages": list(messages), **fields, **thinking}
-
-
-def _served_dialect(dialect: str | Dialect) -> str:
-    """Servers write V4 with the efforts of its revision, and make no difference."""
-    return "v4.1" if str(dialect) == "v4.1" else "v4"

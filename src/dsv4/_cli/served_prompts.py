@@ -12,7 +12,6 @@ from dsv4._cli.conversation_files import FileDocument, LocatedRequest
 from dsv4._inputs.request_bodies import RequestOverrides
 from dsv4.profiles import Profile, render
 from dsv4.profiles.official_api import served_release
-from dsv4.profiles.profile import GATEWAY_NAME
 from dsv4.profiles.server_requests import as_object
 from dsv4.profiles.text_shields import shielded, unshielded_value
 from dsv4.types import MessageInput, ToolInput
@@ -23,8 +22,6 @@ def served_request(
 ) -> LocatedRequest:
     """A request that writes what a server makes of a document. Without a `dialect`, the server
     tells that of its model."""
-    if dialect == "v4-0731" and profile.base_name != GATEWAY_NAME:
-        dialect = "v4"
     try:
         body = as_object(document.content)
         dialect = profile.own_dialect(dialect, body)

@@ -55,6 +55,7 @@ from dsv4._encode.turns import (
     NATIVE,
     Conventions,
     TurnWriter,
+    block_field,
     call_places,
     omissions,
     result_place,
@@ -372,7 +373,7 @@ class RendererV4(TurnWriter):
         location = ("messages", index, *place)
         if len(place) > 1:  # a block of a user's list: its content is inside
             location = (*location, "content")
-        elif self.dialect.lists_are_blocks:
+        elif self.dialect.lists_are_blocks and not self.dialect.result_blocks_named:
             self._content(content, index)
             return
         listed = maybe_list(content)
@@ -441,17 +442,16 @@ def _blocks_given(message: MessageFields, content: object) -> Any:
     They take the place of a user's content, and of a list on any role; beside the text of another
     role they are not written.
     """
-    blocks = message["content_blocks"]
-    if blocks is None or (isinstance(content, str) and message["role"] != "user"):
+    if isinstance(content, str) and message["role"] != "user":
         return content
-    return blocks
+    return message.get(block_field(message))
 
 
 def _listed_blocks(
     message: MessageFields, index: int, places: dict[Any, int]
 ) -> Iterator[_UserTurnBlock]:
     """The blocks of a user message, where a list is blocks."""
-    field = "content" if message.get("content_blocks") is None else "content_blocks"
+    field = block_field(message)
     content = message.get(field)
     listed = maybe_list(content)
     if listed is None:

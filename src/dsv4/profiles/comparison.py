@@ -61,7 +61,7 @@ class ServerDifference:
     def words(self, profile: str, dialect: str) -> str:
         """What a server does, in words."""
         cell = self.cell(profile)
-        return cell if isinstance(cell, str) else cell[dialect == "v4.1"]
+        return cell if isinstance(cell, str) else cell[server.served_name(dialect) == "v4.1"]
 
 
 def _row(applies_to: str, **fields: Any) -> ServerDifference:
@@ -133,7 +133,8 @@ def compare(
 
 def _side(body: RequestBody, name: str | Profile, dialect: str | None) -> Side:
     profile = profile_named(name)
-    server.served_dialect(profile.own_dialect(dialect), server.OFFICIAL_DIALECTS)
+    if dialect is not None:
+        server.served_dialect(server.served_name(dialect))
     try:
         return Side(profile, render(body, name, dialect=dialect), None)
     except EncodeError as error:
@@ -171,8 +172,7 @@ def _words(row: ServerDifference, profile: Profile, body: Object, dialect: str |
     """What a server does, in words. The gateway's way is not in the table."""
     if profile.base_name not in (*DIFFERENCE_COLUMNS, *_SAME_CELLS):
         return "as the released encoder"
-    release = profile.release(profile.own_dialect(dialect, body))
-    return row.words(profile.base_name, server.base_dialect(release))
+    return row.words(profile.base_name, profile.own_dialect(dialect, body))
 
 
 def _fault_reasons(sides: tuple[Side, Side]) -> Iterator[Reason]:

@@ -61,13 +61,14 @@ class Profile:
     def own_dialect(
         self, dialect: str | None, body: server_requests.RequestBody | None = None
     ) -> str:
-        """The dialect of a saved server, which is known; else the given `dialect`; else that of the
-        model which a `body` names; else V4's."""
+        """The dialect of a saved server, which is known; else the given `dialect`, under the name
+        by which this server knows it; else that of the model which a `body` names; else V4's."""
         if self.base:
             return self.dialects[0]
         if dialect is None and isinstance(body, dict) and self.dialect_of_body is not None:
             dialect = self.dialect_of_body(body)
-        return "v4" if dialect is None else dialect
+        dialect = "v4" if dialect is None else dialect
+        return dialect if dialect in self.dialects else server_requests.served_name(dialect)
 
     @property
     def base_name(self) -> str:

@@ -13,12 +13,11 @@ from dsv4.profiles import request_facts
 from dsv4.profiles.official_api import RULES
 from dsv4.profiles.profile import Profile, profile_named, render
 from dsv4.profiles.server_requests import (
-    OFFICIAL_DIALECTS,
     Object,
     RequestBody,
     as_object,
-    base_dialect,
     served_dialect,
+    served_name,
     template_options,
 )
 
@@ -61,8 +60,8 @@ class _TrapRule:
 
     def applies(self, request: AcceptedRequest) -> bool:
         names = {request.profile.base_name, request.profile.family}
-        base = base_dialect(request.profile.release(request.dialect))
-        return not names.isdisjoint(self.profiles) and base in self.dialects
+        is_meant = served_name(request.dialect) in self.dialects
+        return is_meant and not names.isdisjoint(self.profiles)
 
 
 def traps(body: RequestBody, name: str | Profile, *, dialect: str | None = None) -> list[Trap]:
@@ -73,7 +72,7 @@ def traps(body: RequestBody, name: str | Profile, *, dialect: str | None = None)
     """
     profile = profile_named(name)
     if dialect is not None:
-        served_dialect(dialect, OFFICIAL_DIALECTS)
+        served_dialect(served_name(dialect))
     try:
         prompt = render(body, name, dialect=dialect)
     except EncodeError as error:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from dsv4._format.dialects import ROLES, V4_0731, V4_1, Dialect
+from dsv4._format.dialects import DIALECTS, ROLES, V4_0731, V4_1, Dialect
 from dsv4.errors import EncodeError, location_of, mismatch, short_repr
 from dsv4.types import Effort, MessageInput
 
@@ -173,9 +173,13 @@ OFFICIAL_DIALECTS: ServedDialects = {
 }
 
 
-def base_dialect(dialect: Dialect) -> str:
-    """The name in `SERVED_DIALECTS` of a release, or of the one that it grew out of."""
-    return "v4" if dialect.system_token is None else "v4.1"
+def served_name(dialect: str | Dialect) -> str:
+    """The name under which servers know a dialect: they write all releases of V4 alike, and all of
+    V4.1. What is no dialect is itself, for an error to quote."""
+    named = DIALECTS.get(dialect) if isinstance(dialect, str) else dialect
+    if not isinstance(named, Dialect) or named.layout != "v4":
+        return str(dialect)
+    return "v4" if named.system_token is None else "v4.1"
 
 
 def served_dialect(name: str, served: ServedDialects = SERVED_DIALECTS) -> Dialect:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from dsv4._encode.prompt import Omission, Piece, Prompt
 from dsv4._format import tokens
+from dsv4._format.dialects import Dialect
 from dsv4._images.image_source import identity
 from dsv4.tokens.coder import Coder, common_prefix_length
 from dsv4.tokens.masks import AttributedIds
@@ -55,8 +56,8 @@ def why_not_prefix(a: Prompt, b: Prompt, tokenizer: Coder | None = None) -> Diff
     """
     tokenizer = tokenizer or Coder.load()
     return difference_between(
-        ComparedPrompt(tokenizer.attributed(a), lambda: a.dropped, a.images),
-        ComparedPrompt(tokenizer.attributed(b), lambda: b.dropped, b.images),
+        ComparedPrompt(tokenizer.attributed(a), a.dialect, lambda: a.dropped, a.images),
+        ComparedPrompt(tokenizer.attributed(b), b.dialect, lambda: b.dropped, b.images),
     )
 
 
@@ -66,10 +67,12 @@ class ComparedPrompt:
     def __init__(
         self,
         attributed: AttributedIds,
+        dialect: Dialect,
         dropped: Callable[[], Iterable[Omission]],
         images: Sequence[Any] = (),
     ) -> None:
         self.attributed = attributed
+        self._dialect = dialect
         self._dropped = dropped
         self.images = images
 
@@ -114,9 +117,13 @@ class ComparedPrompt:
     def asks_after(self, at: int) -> bool:
         """Whether a turn that asks for an answer begins from a piece on."""
         opening = (tokens.USER, tokens.SYSTEM)
+        pieces = self.attributed.pieces
         return any(
-            piece.special and piece.field == "header" and piece.text in opening
-            for piece in self.attributed.pieces[at:]
+            pieces[n].special
+            and pieces[n].field == "header"
+            and pieces[n].text in opening
+            and (self._dialect.results_ask or _says(pieces, n + 1))
+            for n in range(at, len(pieces))
         )
 
     @cached_property
@@ -232,6 +239,22 @@ def _differs(field: str) -> Callable[[_Change], bool]:
 def _is_preamble(piece: Piece) -> bool:
     """Whether a piece opens what no message brings: the request's own tools and format."""
     return piece.message is None and piece.special and piece.text == tokens.SYSTEM
+
+
+def _says(pieces: Sequence[Piece], start: int) -> bool:
+    """Whether a user turn, whose pieces begin at `start`, has more than results."""
+    in_result, in_block = False, True
+    for n in range(start, len(pieces)):
+        piece = pieces[n]
+        if piece.field == "tool_result":
+            in_result, in_block = not in_result, False
+        elif not in_result:
+            if piece.field == "header" or (in_block and piece.field == "separator"):
+                return in_block
+            if piece.field != "separator":
+                return True
+            in_block = True
+    return in_block
 
 
 # Reasoning that one prompt shows and the other does not.
