@@ -10,7 +10,7 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import dsv4
 from dsv4._cli import command_options
@@ -23,6 +23,9 @@ from dsv4.api.api_request import BodyRules
 from dsv4.api.body_reader import recognise
 from dsv4.api.own_bodies import role_of
 from dsv4.errors import path_of
+
+if TYPE_CHECKING:
+    from dsv4.profiles import Profile
 
 
 class FileDocument(NamedTuple):
@@ -305,21 +308,26 @@ def _located_request(
     """The request of a document. With --profile, one that writes the prompt which that server makes
     of it."""
     server = getattr(args, "profile", None)
-    if server is not None:
-        from dsv4._cli.served_prompts import served_request
-
-        profile = profile_option(server)
-        if profile.dialect_of_body is not None:  # it knows its models by name
-            return served_request(profile, document, overrides, args.dialect)
+    profile = None if server is None else profile_option(server)
+    if profile is not None and profile.dialect_of_body is not None:  # it knows its models by name
+        return _as_served(profile, document, overrides, dialect_option(args))
     request = request_from_document(document, overrides)
     if request.read is not None:
         notes.add(request.place, request.read, overrides)
-    if server is None:
-        if hasattr(args, "profile") and overrides.dialect is None:
-            notes.name_official(request)
-        return request
-    named = str(request.request.dialect)
-    return served_request(profile, document, overrides, named)
+    if profile is not None:
+        return _as_served(profile, document, overrides, str(request.request.dialect))
+    if hasattr(args, "profile") and overrides.dialect is None:
+        notes.name_official(request)
+    return request
+
+
+def _as_served(
+    profile: Profile, document: FileDocument, overrides: RequestOverrides, dialect: str | None
+) -> LocatedRequest:
+    from dsv4._cli.served_prompts import served_request
+
+    request, weights = served_request(profile, document.place, document.content, dialect)
+    return LocatedRequest(document.place, request, overrides, weights=weights)
 
 
 def _few_documents(read: Iterator[FileDocument], line: int | None) -> Iterator[FileDocument]:

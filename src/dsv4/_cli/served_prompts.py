@@ -8,8 +8,6 @@ from typing import cast
 
 import dsv4
 from dsv4._cli.command_output import FINDINGS, Failure
-from dsv4._cli.conversation_files import FileDocument, LocatedRequest
-from dsv4._inputs.request_bodies import RequestOverrides
 from dsv4.profiles import Profile, render
 from dsv4.profiles.official_api import served_release
 from dsv4.profiles.server_requests import as_object
@@ -18,12 +16,12 @@ from dsv4.types import MessageInput, ToolInput
 
 
 def served_request(
-    profile: Profile, document: FileDocument, overrides: RequestOverrides, dialect: str | None
-) -> LocatedRequest:
-    """A request that writes what a server makes of a document. Without a `dialect`, the server
-    tells that of its model."""
+    profile: Profile, place: str, value: object, dialect: str | None
+) -> tuple[dsv4.Request, str | None]:
+    """A request that writes what a server makes of a value in a file, and the weights behind it
+    where they are known. Without a `dialect`, the server tells that of its model."""
     try:
-        body = as_object(document.content)
+        body = as_object(value)
         dialect = profile.own_dialect(dialect, body)
         # What a text spells is no token there, and must not be taken for one when it is read.
         text = render(
@@ -31,9 +29,9 @@ def served_request(
         )
         decoded = dsv4.decode(text, dialect=profile.release(dialect))
     except dsv4.Error as error:
-        raise Failure(f"{document.place}: {profile.server}: {error}", FINDINGS) from None
+        raise Failure(f"{place}: {profile.server}: {error}", FINDINGS) from None
     if not decoded.exact:
-        print(f"dsv4: {document.place}: {decoded.notes[-1].text}", file=sys.stderr)
+        print(f"dsv4: {place}: {decoded.notes[-1].text}", file=sys.stderr)
     request = decoded.request
     if not profile.special_text_acts:
         request = replace(
@@ -42,5 +40,6 @@ def served_request(
             tools=cast("list[ToolInput] | None", unshielded_value(request.tools)),
         )
     release = served_release(body.get("model")) if profile.dialect_of_body is not None else None
-    weights = release.release if release is not None and release.dialect == dialect else None
-    return LocatedRequest(document.place, request, overrides, weights=weights)
+    if release is None or release.dialect != dialect:
+        return request, None
+    return request, release.release

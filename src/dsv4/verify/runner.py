@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 from dsv4._format.dialects import V4_1
 from dsv4.profiles.fault_table import FAULTS
 from dsv4.profiles.official_api import dialect_at
-from dsv4.profiles.server_requests import Object
+from dsv4.profiles.server_requests import SERVED_DIALECTS, Object, served_name
 from dsv4.verify.answer_checks import ANSWER_REQUESTS, answer_findings
 from dsv4.verify.answer_rates import RATED
 from dsv4.verify.choice import MOST_QUICK, QuickSearch
@@ -259,7 +259,7 @@ class ServerRun:
             explain,
             forecaster=self._forecaster,
             preferred=preferred,
-            dialect=by_address,
+            dialect=None if by_address is None else SERVED_DIALECTS[served_name(by_address)].name,
         )
         observations = self._compared
         verdict = why(observations)
