@@ -12,27 +12,7 @@ PAGE = Path(__file__).with_name("official-api.md")
 SOURCE = Path(__file__).parents[1] / "src/dsv4/profiles/official_api.json"
 BASE = "https://api.deepseek.com"
 
-HEAD = """# The official API
-
-What api.deepseek.com serves, takes and refuses, as far as it can be known without a key; read on {read_on}.
-This page is made of `src/dsv4/profiles/official_api.json`, which everything in dsv4 asks that speaks of the API:
-`dsv4 count --profile deepseek-api`, `dsv4 check --profile deepseek-api`, `dsv4 heal --for deepseek-api`, and the
-stand-in `dsv4 serve --backend demo --as deepseek-api`.
-
-*Sure*: a page or package of DeepSeek says it and nothing newer contradicts, or a named person measured it.
-*Likely*: one of the two. *Unknown*: nobody said. Pages are those of api-docs.deepseek.com.
-
-Every refusal is a 400 with this body:
-
-```json
-{{"error": {{"message": "…", "type": "invalid_request_error", "param": null, "code": "invalid_request_error"}}}}
-```
-
-## Which release is behind a name
-
-| name | release | dialect | since | until | source |
-|---|---|---|---|---|---|
-"""
+HEAD = Path(__file__).with_name("official_api_head.txt").read_text(encoding="utf-8")
 QUESTIONS = """
 ## What is not known
 
