@@ -240,10 +240,10 @@ def _says(message: MessageFields) -> bool | None:
     listed = maybe_list(message.get(block_field(message)))
     if listed is None:
         return True
-    return any(type_of(block) in _SPOKEN for block in listed) if listed else None
+    return any(type_of(block) in SPOKEN_TYPES for block in listed) if listed else None
 
 
-_SPOKEN = ("text", *IMAGE_TYPES)
+SPOKEN_TYPES = ("text", *IMAGE_TYPES)
 
 
 def block_field(message: MessageFields) -> Literal["content", "content_blocks"]:
