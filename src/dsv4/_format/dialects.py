@@ -141,6 +141,8 @@ class Dialect:
     # Effort as the caller names it -> what is written before the first turn in thinking mode.
     efforts: Mapping[str | int | None, str]
     efforts_described: str
+    # How many tokens a prompt and its answer may have together.
+    context: int = 1_048_576
     # Whether "", 0 and False are no effort, as the release has it.
     false_efforts_are_none: bool = False
     special_tokens: tuple[Special, ...] = tokens.V4_TOKENS
@@ -284,6 +286,7 @@ V3_2 = replace(
     efforts_described="None",
     special_tokens=tokens.V3_2_TOKENS,
     layout="v3.2",
+    context=131_072,
     roles=tuple(role for role in ROLES if role != "latest_reminder"),
     arguments="object",
     tools_section=texts.TOOLS_SECTION_V3_2.replace(
