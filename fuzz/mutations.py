@@ -22,7 +22,10 @@ import dsv4
 
 TESTS = Path(__file__).parent.parent / "tests"
 SOURCES = (
-    *(TESTS / "corpus" / f"{name}.jsonl" for name in ("malformed", "second", "third", "fourth")),
+    *(
+        TESTS / "corpus" / f"{name}.jsonl"
+        for name in ("malformed", "second", "third", "fourth", "fifth")
+    ),
     *sorted((TESTS / "vectors").glob("parse-*.jsonl")),
 )
 DSML = "｜DSML｜"

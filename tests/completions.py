@@ -37,6 +37,7 @@ __all__ = [
     "merged",
     "parameter",
     "read_everywhere",
+    "tools_of",
 ]
 
 DSML = "｜DSML｜"
@@ -61,7 +62,13 @@ def corpus(*names: str) -> list[dict[str, Any]]:
 
 def expectations() -> list[dict[str, Any]]:
     """Completions that quote markup, and others, with what is expected of a reading of each."""
-    return corpus("third", "fourth")
+    return corpus("third", "fourth", "fifth")
+
+
+def tools_of(case: dict[str, Any]) -> list[dict[str, Any]] | None:
+    """The tools of such a completion: by their parameters, or as a caller gives them."""
+    tools: Any = case["options"]["tools"]
+    return declared(**tools) if isinstance(tools, dict) and tools else tools
 
 
 def invoke(name: str) -> str:

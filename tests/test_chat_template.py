@@ -199,11 +199,17 @@ class TestOptions:
         assert "hm" in render(messages, tools=[openai_tool()])
         assert "hm" not in render(messages, tools=[])
 
-    @pytest.mark.parametrize("field", ["tools", "response_format"])
-    def test_given_twice(self, field: str) -> None:
-        value = {"tools": [function()], "response_format": {"type": "string"}}[field]
-        problem = refusal(system(**{field: value}), user(), **{field: value})
-        assert problem.startswith("messages[0]: found tools or response_format here and on the req")
+    def test_tools_of_the_request_join_those_of_the_system_message(self) -> None:
+        messages, listed = [system(tools=[function("g"), function()]), user()], [function()]
+        assert render(messages, tools=listed) == str(dsv4.encode(messages, tools=listed))
+
+    @pytest.mark.parametrize(
+        ("field", "own"),
+        [("tools", [function(strict=True)]), ("response_format", {"type": "string"})],
+    )
+    def test_what_cannot_be_joined(self, field: str, own: Any) -> None:
+        given = {"tools": [function()], "response_format": {"type": "string"}}[field]
+        assert refusal(system(**{field: own}), user(), **{field: given}).startswith("messages[0]")
 
     @pytest.mark.parametrize(
         "given",

@@ -24,6 +24,64 @@ def test_developer_is_a_system_message() -> None:
     assert read(*turns).request.messages[0] == {"role": "system", "content": "A\n\nB"}
 
 
+SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}
+BLOCKS = [
+    {"type": "text", "text": "B"},
+    {"type": "tool_result", "tool_use_id": "a", "content": "R"},
+    {"type": "future"},
+]
+
+
+class TestWhatOnlyTheReleasedEncodersReadOfAMessage:
+    """Fields of messages hold whatever stands beside the messages: a body with a `model` lost its
+    tools without a word."""
+
+    @pytest.mark.parametrize("beside", [{"model": "deepseek-v4.1"}, {"max_tokens": 9}])
+    @pytest.mark.parametrize(
+        "messages",
+        [
+            [{"role": "system", "content": "S", "tools": tools("chat", "f")}, user("Q")],
+            [{"role": "system", "content": "", "tools": tools("chat", "f")}, user("Q")],
+            [{"role": "system", "content": "S", "response_format": SCHEMA}, user("Q")],
+            [{**user("Q"), "task": "query"}],
+            [{**user("Q"), "task": "read_url", "extracted_url": "https://a.example"}],
+            [{**user("Q"), "content_blocks": BLOCKS}],
+            [user("Q"), {"role": "assistant", "content": "A", "task": "title"}, user("R")],
+            [user("Q"), {"role": "assistant", "content_blocks": BLOCKS}, user("R")],
+            [user("Q"), {"role": "assistant", "content": "A", "content_blocks": BLOCKS}, user("R")],
+        ],
+    )
+    def test_is_written_as_by_the_encoder(self, messages: Any, beside: dict[str, Any]) -> None:
+        dialect: Any = "v4.1" if "model" in beside else "v4"
+        written = dsv4.encode(messages, dialect=dialect, effort="high" if dialect != "v4" else None)
+        assert dsv4.api.read({"messages": messages, **beside}).request.encode().text == written.text
+
+    def test_tools_join_those_of_the_request(self) -> None:
+        messages = (
+            {"role": "developer", "content": "S", "tools": tools("chat", "f", "g")},
+            user("Q"),
+        )
+        call = read(*messages, tools=tools("chat", "h", "f"))
+        assert [tool["name"] for tool in call.request.tools] == ["h", "f", "g"]
+        assert call.names["g"].path == "messages[0].tools[1].function"
+
+    def test_another_schema_under_one_name_is_refused(self) -> None:
+        other = [{"type": "function", "function": {"name": "f", "description": "another"}}]
+        with pytest.raises(ApiError) as caught:
+            read(
+                {"role": "system", "content": "S", "tools": other},
+                user("Q"),
+                tools=tools("chat", "f"),
+            )
+        assert caught.value.path == "messages[0].tools[0].function"
+
+    def test_two_response_formats_are_refused(self) -> None:
+        system = {"role": "system", "content": "S", "response_format": SCHEMA}
+        with pytest.raises(ApiError) as caught:
+            read(system, user("Q"), response_format={"type": "json_object"})
+        assert caught.value.path == "messages[0].response_format"
+
+
 @pytest.mark.parametrize("role", ["system", "user", "assistant", "tool"])
 def test_content_is_text_or_parts_on_every_role(role: str) -> None:
     parts = [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]

@@ -32,7 +32,7 @@ def refused(protocol: str, *turns: Any, **fields: Any) -> ApiError:
 
 @EVERY
 def test_unknown_fields_are_ignored(protocol: str) -> None:
-    message = {**user("Hi"), "task": "action", "wo_eos": True, "tools": [5], "future": 1}
+    message = {**user("Hi"), "wo_eos": True, "future": 1}
     assert prompt(protocol, body(protocol, message, future={"a": 1})) == prompt(
         protocol, body(protocol)
     )

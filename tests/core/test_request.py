@@ -114,13 +114,28 @@ class TestTools:
             "tools and response_format"
         )
 
-    def test_a_system_message_with_tools_of_its_own_cannot_either(self) -> None:
-        problem = "found tools here and on the request, expected one of them"
-        own = system(tools=[function("g")])
-        assert error_of([user(), own], tools=[function()]) == f"messages[1].tools: {problem}"
-        assert error_of([user()], context=[user(), own], tools=[function()]) == (
-            f"context[1].tools: {problem}"
+    def test_they_join_those_that_the_system_message_has(self) -> None:
+        f, g = function(), function("g")
+        assert encode(system(tools=[g, f]), tools=[f]) == encode(system(tools=[f, g]))
+        assert encode(user(), context=[system(tools=[g])], tools=[f]) == encode(
+            user(), context=[system(tools=[f, g])]
         )
+
+    def test_another_schema_under_the_same_name_is_refused(self) -> None:
+        other = {**function(), "description": "another"}
+        problem = "found another tool with the name 'weather' of the request, expected the same"
+        assert error_of([user(), system(tools=[function("g"), other])], tools=[function()]) == (
+            f"messages[1].tools[1]: {problem}"
+        )
+
+    @pytest.mark.parametrize("dialect", dsv4.DIALECTS)
+    def test_a_later_system_message_takes_them_only_where_systems_have_no_token(
+        self, dialect: str
+    ) -> None:
+        later = (user(), assistant(), system("Be brief."), user())
+        in_front = encode(system("", tools=[function()]), *later, dialect=dialect)
+        has_token = dsv4.DIALECTS[dialect].system_token is not None
+        assert (encode(*later, tools=[function()], dialect=dialect) == in_front) is has_token
 
     def test_an_empty_list_of_its_own_is_none(self) -> None:
         assert encode(system(tools=[]), tools=[function()]) == encode(system(tools=[function()]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import copy
 
 from dsv4._completion.events import (
     AbortReason,
@@ -43,15 +42,6 @@ class CallWriter:
     def streams(self) -> bool:
         """Whether what is written is seen at once."""
         return self.visible and self._waiting is None
-
-    def copy(self, emit: Callable[[Event], None] | None = None) -> CallWriter:
-        """A copy of the call as it is now, which may write to somebody else."""
-        twin = copy(self)
-        twin._emit = emit or self._emit
-        twin.keys = {*self.keys}
-        twin._lists = {key: [*items] for key, items in self._lists.items()}
-        twin._waiting = None if self._waiting is None else [*self._waiting]
-        return twin
 
     # Arguments.
 

@@ -30,6 +30,7 @@ from dsv4._encode.tools import (
     function_of,
     json_at,
     qualified_function,
+    read_json,
     schemas_text,
 )
 from dsv4._encode.turns import (
@@ -266,7 +267,7 @@ def _encode_with_options(
         listed = tools if type(tools) is list else _tool_list(tools)
         sections = _request_extras(() if mode == "none" else listed, response_format, release)
         if sections:
-            new, before, preamble = _with_extras(sections, new, before)
+            new, before, preamble = _with_extras(sections, new, before, release)
     forced = mode not in _UNFORCED
     if forced:
         tool = chosen_tool(tool, listed, before, new, release)
@@ -396,24 +397,60 @@ def maybe_response_schema(response_format: object) -> tuple[dict[str, Any], Loca
 
 
 def _with_extras(
-    extras: dict[str, PrewrittenText], messages: Sequence[Any], context: Sequence[Any]
+    extras: dict[str, PrewrittenText],
+    messages: Sequence[Any],
+    context: Sequence[Any],
+    dialect: Dialect,
 ) -> tuple[Sequence[Any], Sequence[Any], MessageFields | None]:
-    """The lists with the extras on the first system message; without one, the extras apart."""
-    for name, listed in (("context", context), ("messages", messages)):
-        for index, message in enumerate(listed):
-            fields = message if message.__class__ is dict else as_message(message, (name, index))
-            if not isinstance(fields.get("role"), str) or fields["role"] != "system":
-                continue
-            for field in extras:
-                if is_nonempty(fields.get(field)):
-                    problem = f"found {field} here and on the request, expected one of them"
-                    raise EncodeError((name, index, field), problem)
-            changed = [*listed[:index], {**fields, **extras}, *listed[index + 1 :]]
-            return (messages, changed, None) if name == "context" else (changed, context, None)
+    """The lists with the extras on the first system message; without one, the extras apart.
+
+    Where system messages have a token, a later one is no place for them: they would follow the
+    first turns. Then the extras are a system turn of their own, as deepseek-recipe has it.
+    """
+    for name, index, fields in _systems(context, messages, dialect):
+        listed = context if name == "context" else messages
+        added = _added_extras(extras, fields, (name, index), dialect)
+        changed = [*listed[:index], {**fields, **added}, *listed[index + 1 :]]
+        return (messages, changed, None) if name == "context" else (changed, context, None)
     if context:
         problem = f"found no system message to carry {' and '.join(extras)}, expected one"
         raise EncodeError(("context",), problem)
     return messages, context, dict(extras)
+
+
+def _systems(
+    context: Sequence[Any], messages: Sequence[Any], dialect: Dialect
+) -> Iterator[tuple[str, int, MessageFields]]:
+    """The system messages that can carry extras, and where each stands."""
+    for name, listed in (("context", context), ("messages", messages)):
+        for index, message in enumerate(listed):
+            fields = message if message.__class__ is dict else as_message(message, (name, index))
+            if isinstance(fields.get("role"), str) and fields["role"] == "system":
+                yield name, index, fields
+            if dialect.system_token is not None:
+                return
+
+
+def _added_extras(
+    extras: dict[str, PrewrittenText], message: MessageFields, location: Location, dialect: Dialect
+) -> dict[str, PrewrittenText]:
+    """The extras for a system message, with the tools that it has itself."""
+    if is_nonempty(message.get("response_format")) and "response_format" in extras:
+        problem = "found response_format here and on the request, expected one of them"
+        raise EncodeError((*location, "response_format"), problem)
+    if "tools" not in extras or not is_nonempty(message.get("tools")):
+        return extras
+    place = (*location, "tools")
+    lines = extras["tools"].split("\n")
+    names = {read_json(line)["name"] for line in lines}
+    own = schemas_text(message["tools"], NATIVE.named_tools, dialect.namespaces, place)
+    for n, line in enumerate(own.split("\n")):
+        name = read_json(line)["name"]
+        if name in names and line not in lines:
+            problem = f"found another tool with the name {name!r} of the request, expected the same"
+            raise EncodeError((*place, n), problem)
+        lines += [line] if name not in names else []
+    return {**extras, "tools": PrewrittenText("\n".join(lines))}
 
 
 # The start of the answer.

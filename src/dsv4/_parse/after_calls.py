@@ -58,7 +58,7 @@ def _leave(reading: Reading, ahead: Tag, unwrapped: bool, is_plain: bool) -> Ste
     ends = ahead.kind in ENDS | SECTION_ENDS
     if not begins:
         reading.settle()
-    yield from settle_quotations(reading, ahead)
+    yield from settle_quotations(reading, ahead, is_last=not (begins or is_plain))
     if begins or is_plain:
         reading.advance(ahead.start)
     elif not ends:
@@ -70,12 +70,16 @@ def _leave(reading: Reading, ahead: Tag, unwrapped: bool, is_plain: bool) -> Ste
     reading.enter(PROSE)
 
 
-def settle_quotations(reading: Reading, ahead: Tag) -> Steps[None]:
-    """Calls are over, or what is removed like them: what follows may say that they were quoted."""
+def settle_quotations(reading: Reading, ahead: Tag, is_last: bool = True) -> Steps[None]:
+    """Calls are over, or what is removed like them: what follows may say that they were quoted.
+
+    While others follow, only a block quote's mark says so: indentation and a quote directly before
+    the first are judged behind the last (rule 46: two indented blocks, and prose behind them).
+    """
     if reading.quotations:
         _look_inside(reading)
     for quotation in reading.quotations:
-        if not quotation.is_over:
+        if not quotation.is_over and (is_last or quotation.is_marked is not None):
             yield from _settle_quotation(reading, quotation, ahead)
     check_quotations(reading)
 
@@ -150,5 +154,8 @@ def check_quotations(reading: Reading, following: str | None = None) -> None:
         for place in quotation.places:
             if place in quoting.closed:
                 raise Refused(quotation.level, quoting.closed[place])
+    quoting.closed.clear()  # none of them counts
     still = {opening.place for opening in quoting.open}
     reading.quotations = tuple(q for q in quotations if not q.is_over or still & {*q.places})
+    if not reading.quotations:
+        quoting.watched = frozenset()

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from copy import copy
 
 from dsv4._completion.events import ContentDelta, DiagnosticKind, ReasoningDelta, StopHit
 from dsv4._completion.limits import LONGEST_ORPHANS, LONGEST_QUOTE, LONGEST_SPACE, LONGEST_TAG
@@ -14,7 +13,16 @@ from dsv4._completion.patterns import pattern
 from dsv4._completion.reasons import Ended
 from dsv4._completion.strict import StrictBlock
 from dsv4._format import tokens
-from dsv4._format.spellings import BARS, ECHO, JSON_WRAPPERS, MARKS, TAG_PREFIXES, WORD, ZERO_WIDTH
+from dsv4._format.spellings import (
+    BAR,
+    BARS,
+    ECHO,
+    JSON_WRAPPERS,
+    MARKS,
+    TAG_PREFIXES,
+    WORD,
+    ZERO_WIDTH,
+)
 from dsv4._parse import after_calls
 from dsv4._parse.blocks import open_block
 from dsv4._parse.calls import begin_call
@@ -27,6 +35,7 @@ from dsv4._parse.strict_alongside import is_last
 from dsv4._parse.tag import CLOSES, ENDS, MAYBE_TAG, SECTION_ENDS, TAG_NAME, TOKENS, PartialTag, Tag
 from dsv4._parse.tag_rules import IN_FENCE, IN_PROSE, is_plain_label, is_plain_wrapper
 from dsv4._parse.text_buffer import NOWHERE, Steps
+from dsv4._parse.twins import twin_of
 from dsv4.errors import ParseError
 
 _MOST_TRIED = 3  # quotations in quotations
@@ -34,7 +43,7 @@ _MOST_NAMED = 128  # characters of tokens in a row
 # What ends a prompt that is shown in a line.
 _ENDS_INLINE = {quote: pattern(f"[{quote}\n]") for quote in '`"'}
 # The name of a tag without the token; the token alone on its line; a bracket too many before it.
-_HEAD = pattern(rf"{PLAIN_NAME}|(<?{tokens.DSML}>?)[ \t\r]{{0,8}}(\n|\Z)|(<<)(?:{MARKS[-1]}|\Z)")
+_HEAD = pattern(rf"{PLAIN_NAME}|(<?{tokens.DSML}>?)[ \t\r]{{0,8}}(\n|\Z)|(<<)(?:{BAR}|\Z)")
 # The name in the head of a tag.
 _NAME_IN_HEAD = pattern(rf"(?i){WORD}[{BARS}{ZERO_WIDTH}\s]*([^\s>]*)(.*)", re.DOTALL)
 _ATTRIBUTE = pattern(r"=\s*([\"']).*?(?:\1|\Z)", re.DOTALL)
@@ -195,10 +204,10 @@ class ProseReader:
         if self._buffer.end - at > LONGEST_ORPHANS:  # no tag is so long
             return False
         self._prose.quoting.settle("<")
-        quoting, rest = self._prose.quoting.copy(), self._buffer.slice(at, self._buffer.end)
+        quoting, rest = twin_of(self._prose.quoting, {}), self._buffer.slice(at, self._buffer.end)
         quoting.follow(_ATTRIBUTE.sub("=", rest), at)
         quoting.settle("\n")
-        return bool(quoting.closed)
+        return not {*self._prose.quoting.open} <= {*quoting.open}
 
     def _is_cut(self, tag: Tag) -> Steps[bool]:
         """Whether a call that is not certain was cut, where the text ends behind its opening."""
@@ -539,15 +548,18 @@ class ProseReader:
         openings = [one for one in quoting.open if one.place not in tried_places]
         before = "" if quoting.open else self._buffer.char_before(tag.start)
         direct = PAIRS.get(before, before) if before in QUOTES else ""
-        if not (openings or direct or lines.is_indented) and lines.is_quoted is None:
+        # What stands before an earlier block is judged behind this one, for both (rule 46).
+        waits = any(not quotation.is_over for quotation in reading.quotations)
+        direct, is_indented = ("", False) if waits else (direct, lines.is_indented)
+        if not (openings or direct or is_indented) and lines.is_quoted is None:
             return False
         places = [one.place for one in openings]
-        tried = Quotation(tag.start, places, direct, lines.is_quoted, lines.is_indented)
+        tried = Quotation(tag.start, places, direct, lines.is_quoted, is_indented)
 
         def assume(twin: Reading, level: int) -> None:
             tried.level = level
             twin.state = PROSE
-            twin.quotations = (*map(copy, twin.quotations), tried)
+            twin.quotations = (*twin.quotations, tried)
             twin.prose.quoting.watched = quoting.watched.union(*(one.marks for one in openings))
 
         refused_to = yield assume

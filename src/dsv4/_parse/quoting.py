@@ -7,7 +7,6 @@ question: which quotations are open here. No other file has a set of quotation m
 from __future__ import annotations
 
 import re
-from copy import copy
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -90,7 +89,7 @@ class Quoting:
     """Follows the prose of one section, reasoning or content."""
 
     open: list[Opening] = field(default_factory=list)  # quotations, as far as was read
-    closed: dict[int, int] = field(default_factory=dict)  # where which opening was closed
+    closed: dict[int, int] = field(default_factory=dict)  # where which was, while any is watched
     may_be_fenced: bool = False  # a look at the lines would tell
     watched: frozenset[str] = frozenset()  # marks that somebody waits for
     is_due: bool = False  # one of them has come
@@ -98,13 +97,6 @@ class Quoting:
     _unread: list[str] = field(default_factory=list)
     _place: int = 0  # of what is not read
     _last: str = ""  # the character before it
-
-    def copy(self) -> Quoting:
-        twin = copy(self)
-        twin._lines = copy(self._lines)
-        twin.open, twin._unread = [*self.open], [*self._unread]
-        twin.closed = {}
-        return twin
 
     def follow(self, text: str, start: int) -> None:
         """Goes on through `text`, which stands at `start`, when somebody asks."""
@@ -241,6 +233,7 @@ class Quoting:
         """Closes the last opening that this closes."""
         for n in range(len(self.open) - 1, -1, -1):
             if self.open[n].kind == kind and self.open[n].close == close:
-                self.closed[self.open[n].place] = end
+                if self.watched:
+                    self.closed[self.open[n].place] = end
                 return self.open.pop(n)
         return None

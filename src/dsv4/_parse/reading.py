@@ -6,7 +6,6 @@ goes its own way over the same text (see speculation.py).
 
 from __future__ import annotations
 
-from copy import copy
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
@@ -30,6 +29,7 @@ from dsv4._parse.strict_alongside import StrictAlongside
 from dsv4._parse.tag import PartialTag, Tag
 from dsv4._parse.tag_rules import TagRules
 from dsv4._parse.text_buffer import ANYWHERE, NOWHERE, Steps, TextBuffer
+from dsv4._parse.twins import twin_of
 
 _SPACE = pattern(r"\s+")
 
@@ -130,11 +130,6 @@ class Prose:
     plain_wrapper: bool = False  # a wrapper without the DSML token was opened
     example_end: int = NOWHERE  # blocks in a fence before this are in an example
 
-    def copy(self) -> Prose:
-        twin = copy(self)
-        twin.quoting = self.quoting.copy()
-        return twin
-
 
 @dataclass(slots=True)
 class Block:
@@ -154,10 +149,6 @@ class OpenCall(Protocol):
     """A call that is open."""
 
     writer: CallWriter
-
-    def copy(self, reading: Reading) -> OpenCall:
-        """The call in another reading."""
-        raise NotImplementedError
 
 
 class OpenValue(Protocol):
@@ -228,14 +219,9 @@ class Reading:
         self.refuted_to = NOWHERE  # a value that closes before this is in no strict block
 
     def twin(self) -> Reading:
-        """A reading that goes on from here in its own way."""
-        twin = copy(self)
-        twin.events = []
-        twin.tally = copy(self.tally)
-        twin.prose = self.prose.copy()
-        twin.block = copy(self.block)
-        twin.call = None if self.call is None else self.call.copy(twin)
-        return twin
+        """A reading that goes on from here in its own way, with events of its own."""
+        shared = self.buffer, self.rules, self.settings, self.tools, self.tags
+        return twin_of(self, {id(self.events): [], **{id(one): one for one in shared}})
 
     def is_tried(self, level: int) -> bool:
         """Whether something may still refute what is assumed at this level, the highest one.
@@ -431,7 +417,7 @@ class Reading:
         if self.doubt is None:
             # Of a call that is to be seen whole nothing was seen yet: all of it has to be quoted.
             start = min(self.pos, self.unseen_from) if call and not call.streams else self.pos
-            twin = None if call is None else call.copy()
+            twin = None if call is None else twin_of(call, {id(self): self})
             counts = self.tally.calls_begun, self.tally.calls_completed
             self.doubt = Doubt(len(self.events), start, twin, rest, counts)
         self.doubt.drops_if_cut = self.doubt.drops_if_cut or drops_if_cut

@@ -1,10 +1,10 @@
 """Trying: a twin of a reading goes on under an assumption, with its events in a list of its own.
 
-Who doubts yields an `Attempt`. Its reading runs on the text that is there and that comes. Once
-nothing can refute it any more it takes the place of the reading that asked, and its events are
-given out; where it is refused (`Refused`), it is gone without a trace, and the reading that asked
-goes on from where it stood, with another assumption. Text is kept for as long as somebody stands
-before it.
+A reader that doubts yields an `Attempt`. A twin of its reading (twins.py) runs on the text that is
+there and that comes. Once nothing can refute it any more it takes the place of the reading that
+asked, and its events are given out; where it is refused (`Refused`), it is gone without a trace,
+and the reading that asked goes on from where it stood, with another assumption. Text is kept for as
+long as somebody stands before it.
 
 Two things are tried: calls where a quotation is open (rules 24 and 29), and within that that a
 value has ended before another call (rule 21).

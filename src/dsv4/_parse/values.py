@@ -4,8 +4,6 @@ them (recovery.md, rules 7, 8, 14, 19, 21, 26, 30 and 32).
 
 from __future__ import annotations
 
-from copy import copy
-
 from dsv4._completion.events import DiagnosticKind
 from dsv4._completion.json_text import (
     JsonReading,
@@ -133,10 +131,8 @@ class ParameterValue(QuotingValue):
         """
 
         def assume(twin: Reading, level: int) -> None:
-            assert isinstance(twin.call, Call)
-            twin.refuses, twin.value = level, None
-            value = copy(self)
-            value.reading, value.call, value.written = twin, twin.call, [*self.written]
+            value, twin.value, twin.refuses = twin.value, None, level
+            assert isinstance(value, ParameterValue)
             value.close(tag.start)
 
         refused_to = yield assume

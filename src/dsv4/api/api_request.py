@@ -225,7 +225,8 @@ class TurnBuilder:
         self._path = request.path
         self._dialect = dialect
         self._settings = settings
-        self._system: list[str] = []  # texts before the first turn
+        self._system: list[str] = []  # texts before the first turn, and what else it has
+        self._system_fields: dict[str, Any] = {}
         self._later = settings.later_system if dialect.system_token is None else "in_place"
         for message in request.messages:
             self._add(message)
@@ -233,6 +234,12 @@ class TurnBuilder:
         self._begin()
 
     def _add(self, message: neutral.Entry) -> None:
+        if neutral.BLOCKS in message:
+            fields: Any = dict(message)
+            blocks = fields.pop(neutral.BLOCKS)
+            for each in blocks if self._dialect.lists_are_blocks else [fields]:
+                self._add(each)
+            return
         content = message["content"]
         if not isinstance(content, str):
             message = message.copy()
@@ -296,12 +303,14 @@ class TurnBuilder:
 
     def _add_system(self, message: neutral.SystemEntry) -> None:
         text = contents.without_images(message["content"])
+        kept: Any = {name: message[name] for name in neutral.KEPT_FIELDS if name in message}  # type: ignore[literal-required]
         if not self.messages or self._later == "in_front":
             self._system.append(text)
+            self._system_fields |= kept
         elif self._later == "reminder":
-            self.messages.append(reminder(text))
+            self.messages.append({**reminder(text), **kept})
         else:
-            self.messages.append({"role": "system", "content": text})
+            self.messages.append({"role": "system", "content": text, **kept})
 
     def _end(self) -> None:
         """A prompt must ask for something: a system text at its end does so as a reminder."""
@@ -316,9 +325,9 @@ class TurnBuilder:
 
     def _begin(self) -> None:
         if self._system:
-            self.messages.insert(
-                0, {"role": "system", "content": contents.BLANK_LINE.join(self._system)}
-            )
+            kept: Any = self._system_fields
+            text = contents.BLANK_LINE.join(self._system)
+            self.messages.insert(0, {"role": "system", "content": text, **kept})
         for index, message in enumerate(self.messages):
             if message["role"] == "assistant" and "marks" in message:
                 self.marks[index] = message["marks"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import marshal
 from typing import Any, cast
 
+from dsv4._encode.inputs import IMAGE_TYPES
 from dsv4._encode.tools import is_same_value
 from dsv4._encode.turns import NATIVE
 from dsv4._format.dialects import Dialect
@@ -14,6 +15,7 @@ from dsv4.api import neutral_request as neutral
 from dsv4.api import request_content as contents
 from dsv4.api.api_request import ApiRequest, ApiSettings, ResolvedOptions
 from dsv4.api.errors import ApiError, wrong
+from dsv4.api.messages_requests import read_user_blocks
 from dsv4.api.neutral_request import NeutralRequest, RequestTool, RequestTools
 from dsv4.api.request_content import BlockReader, Content
 from dsv4.api.request_fields import OFF, Body, Check, JsonObject, clean, is_clean, json_body
@@ -46,7 +48,11 @@ def read(
     system = fields.get("system")
     if system is None and are_plain_turns(messages):
         return options.with_turns(messages[:], own)
-    return options.with_messages(_with_messages(options.request, messages, system), own)
+    given = options.request
+    request = _with_messages(given, messages, system)
+    if request.declared is not given.declared or request.format is not given.format:
+        options = ResolvedOptions(request, "chat", dialect, settings)
+    return options.with_messages(request, own)
 
 
 def neutral_chat_request(body: JsonObject) -> NeutralRequest:
@@ -74,7 +80,25 @@ def _with_messages(
     content = contents.system_content(system, "system", PART_READERS)
     messages: list[neutral.Entry] = [{"role": "system", "content": content}] if content else []
     messages += [m for n, message in enumerate(items) for m in _read_message(message, n)]
+    for n, message in enumerate(items):
+        if message["role"] in ("system", "developer"):
+            options = _with_sections(options, message, f"messages[{n}]")
     return options.replaced(messages=messages, message_count=len(items))
+
+
+def _with_sections(options: NeutralRequest, message: JsonObject, path: str) -> NeutralRequest:
+    """With the tools and the response format of a system message, which the released encoders
+    read."""
+    if message.get("tools") is not None:
+        tools = _read_tools(message["tools"], f"{path}.tools")
+        options = options.replaced(declared=neutral.joined_tools(options.declared, tools))
+    if message.get("response_format"):
+        schema = neutral.schema_at(message["response_format"], f"{path}.response_format")
+        if options.format not in (None, neutral.AnswerFormat(schema)):
+            problem = "found another response_format than before, expected one"
+            raise ApiError(problem, path=f"{path}.response_format")
+        options = options.replaced(format=neutral.AnswerFormat(schema))
+    return options
 
 
 _known_options = neutral.ReadCache[ResolvedOptions]()
@@ -222,7 +246,32 @@ def _read_message(message: object, index: int) -> list[neutral.Entry]:
     reader = MESSAGE_READERS.get(role) if isinstance(role, str) else None
     if reader is None:
         raise wrong(role, "one of " + ", ".join(ROLES), f"{path}.role")
-    return reader(message, path)
+    entries = reader(message, path)
+    if not entries or _PLAIN_FIELDS.issuperset(message):
+        return entries
+    kept = {name: message[name] for name in neutral.KEPT_FIELDS if message.get(name) is not None}
+    if message.get("content_blocks"):
+        blocks = _read_blocks(entries[0], message, f"{path}.content_blocks")
+        kept[neutral.BLOCKS] = [cast("neutral.Entry", {**blocks[0], **kept}), *blocks[1:]]
+    return [cast("neutral.Entry", {**entries[0], **kept})]
+
+
+_WRITTEN = ("text", *IMAGE_TYPES)
+_PLAIN_FIELDS = {"role", "content", "reasoning_content", "tool_calls", "tool_call_id"}
+
+
+def _read_blocks(entry: neutral.Entry, message: JsonObject, path: str) -> list[neutral.Entry]:
+    """What stands in the place of an entry where the dialect reads `content_blocks`: those of a
+    user, in messages of their own where they are results; texts and images of other roles, unless
+    the content is a text (docs/format.md, section 12.1)."""
+    if entry["role"] == "user":
+        return read_user_blocks(message["content_blocks"], path, PART_READERS)
+    if isinstance(message.get("content"), str):
+        return [entry]
+    blocks = enumerate(request_fields.json_list(message["content_blocks"], path))
+    written = [(n, b) for n, b in blocks if isinstance(b, dict) and b.get("type") in _WRITTEN]
+    read = [contents.read_block(block, f"{path}[{n}]", PART_READERS) for n, block in written]
+    return [cast("neutral.Entry", {**entry, "content": contents.joined_content(read)})]
 
 
 def _read_system(message: JsonObject, path: str) -> list[neutral.Entry]:
@@ -259,8 +308,6 @@ def _read_assistant(message: JsonObject, path: str) -> list[neutral.Entry]:
         value = message.get(field)
         if value is not None and request_fields.boolean(value, f"{path}.{field}"):
             read["prefix"] = True
-    training = {field: message[field] for field in neutral.TRAINING_FIELDS if field in message}
-    cast("JsonObject", read).update(training)
     return [read]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import groupby
 from typing import Any, Literal
 
@@ -74,7 +74,7 @@ def _read_message(message: object, path: str) -> list[neutral.Entry]:
     role, content = message.get("role"), message.get("content")
     inside = f"{path}.content"
     if role == "user":
-        return _read_user(content, inside)
+        return read_user_blocks(content, inside, BLOCK_READERS)
     if role == "assistant":
         return [_read_assistant(content, inside)]
     if role == "system":
@@ -83,7 +83,9 @@ def _read_message(message: object, path: str) -> list[neutral.Entry]:
     raise wrong(role, "one of " + ", ".join(ROLES), f"{path}.role")
 
 
-def _read_user(content: object, path: str) -> list[neutral.Entry]:
+def read_user_blocks(
+    content: object, path: str, readers: Mapping[str, BlockReader]
+) -> list[neutral.Entry]:
     """Results of tools are messages of their own, and so is what stands between them."""
     if content is None or isinstance(content, str):
         return [{"role": "user", "content": clean(content or "")}]
@@ -95,9 +97,9 @@ def _read_user(content: object, path: str) -> list[neutral.Entry]:
         if isinstance(block, dict) and block.get("type") == "tool_result":
             _add_user(parts, messages)
             parts = []
-            messages.append(_read_result(block, where))
+            messages.append(_read_result(block, where, readers))
         else:
-            parts.append(contents.read_block(block, where, BLOCK_READERS))
+            parts.append(contents.read_block(block, where, readers))
     if not messages or parts:
         _add_user(parts or [""], messages)
     return messages
@@ -108,9 +110,11 @@ def _add_user(parts: list[BlockContent], messages: list[neutral.Entry]) -> None:
         messages.append({"role": "user", "content": contents.joined_content(parts)})
 
 
-def _read_result(block: JsonObject, path: str) -> neutral.ResultEntry:
+def _read_result(
+    block: JsonObject, path: str, readers: Mapping[str, BlockReader]
+) -> neutral.ResultEntry:
     id = request_fields.maybe_text_at(block, "tool_use_id", path)
-    content = contents.content_of(block.get("content"), f"{path}.content", BLOCK_READERS)
+    content = contents.content_of(block.get("content"), f"{path}.content", readers)
     failed = block.get("is_error")
     if failed is not None and request_fields.boolean(failed, f"{path}.is_error"):
         content = _marked_as_error(content)

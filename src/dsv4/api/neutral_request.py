@@ -13,7 +13,7 @@ import binascii
 import json
 import marshal
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Generic, Literal, TypeAlias, TypedDict, TypeVar, cast
@@ -146,6 +146,11 @@ class AssistantEntry(_AssistantEntryRequired, total=False):
 
 # What data sets say about training on an answer. It is kept for them, and not in the prompt.
 TRAINING_FIELDS = ("weight", "loss", "train", "training")
+# What only the released encoders read of a message. It is kept for the encoder.
+ENCODER_FIELDS = ("task", "extracted_url")
+KEPT_FIELDS = (*TRAINING_FIELDS, *ENCODER_FIELDS)
+# What stands in the place of a message that has `content_blocks`, in a dialect that reads them.
+BLOCKS = "blocks"
 
 Entry: TypeAlias = SystemEntry | UserEntry | ResultEntry | AssistantEntry
 
@@ -441,6 +446,19 @@ def client_names(tools: Iterable[RequestTool], dialect: Dialect) -> dict[str, To
     return {name: ToolName(tool.name, tool.namespace, tool.kind, tool.path) for name, tool in named}
 
 
+def joined_tools(declared: RequestTools, further: RequestTools) -> RequestTools:
+    """The tools of a request with those of a message: one that both declare alike stands once."""
+    tools = {tool.key: tool for tool in declared.tools}
+    for tool in further.tools:
+        same = tools.setdefault(tool.key, tool)
+        if replace(tool, path="") != replace(same, path=""):
+            problem = (
+                f"found another tool with the name {tool.name!r}, expected that of {same.path}"
+            )
+            raise ApiError(problem, path=tool.path)
+    return RequestTools(tuple(tools.values()), (*declared.ignored, *further.ignored))
+
+
 def refuse_duplicate_names(named: Iterable[tuple[str, str]]) -> None:
     """Raises where two tools have one name. Each is given with where the request has it."""
     names: set[str] = set()
@@ -565,8 +583,8 @@ def joined_turn(first: AssistantEntry, second: AssistantEntry) -> AssistantEntry
     if second.get("prefix"):
         turn["prefix"] = True
     for part in (first, second):
-        training = {field: part[field] for field in TRAINING_FIELDS if field in part}  # type: ignore[literal-required]
-        turn.update(cast("AssistantEntry", training))
+        kept = {field: part[field] for field in KEPT_FIELDS if field in part}  # type: ignore[literal-required]
+        turn.update(cast("AssistantEntry", kept))
     return turn
 
 
