@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -35,11 +37,29 @@ def path(tmp_path: Path) -> Path:
 def test_an_export_says_what_it_wrote(path: Path, tmp_path: Path) -> None:
     done = dsv4("trajectories", path, "-o", tmp_path / "out.jsonl", "--format", "trl")
     assert done.returncode == 0
-    assert done.stderr.decode().splitlines() == ["dsv4: 2 rows of 1 session"]
+    assert done.stderr.decode().splitlines() == [
+        "dsv4: 2 rows of 1 session",
+        "dsv4: sampled 2 tokens, written 2, left out 0",
+    ]
     rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert [(row["session"], row["sequence"]) for row in rows] == [("s1", 0), ("s1", 1)]
     done = dsv4("trajectories", path, "-o", tmp_path / "sky.jsonl", "--format", "skyrl")
-    assert "dsv4: left out: 2 trajectories: no reward" in done.stderr.decode().splitlines()
+    said = done.stderr.decode().splitlines()
+    assert "dsv4: left out: 2 trajectories: no reward" in said
+    assert said[-1] == "dsv4: sampled 2 tokens, written 0, left out 2: 2 no reward"
+
+
+def test_an_export_of_damaged_tokens_fails(path: Path, tmp_path: Path) -> None:
+    with closing(SessionFile(path)) as file:
+        file.close_session("s1")
+    with closing(sqlite3.connect(path)) as database:
+        for number, ids in database.execute("SELECT number, ids FROM calls").fetchall():
+            other = ids[:-4] + bytes([1, 0, 0, 0])
+            database.execute("UPDATE calls SET ids = ? WHERE number = ?", (other, number))
+        database.commit()
+    said = refused("trajectories", path, "-o", tmp_path / "out.jsonl", status=1)
+    assert "session s1: found 2 sampled tokens that are not those of its seal, which has 2" in said
+    assert not (tmp_path / "out.jsonl").exists()
 
 
 def test_a_session_is_shown_turn_by_turn(path: Path) -> None:

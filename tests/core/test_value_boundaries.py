@@ -78,8 +78,9 @@ class TestClosesThatAreImplied:
         inner = f'<{DSML}parameter name="{key}">'
         text = f'{BLOCK}{invoke("tag")}<{DSML}parameter name="ids">a\n{inner}b{PARAMETER_END}'
         message = read(f"{text}{INVOKE_END}{BLOCK_END}{EOS}", tools=TOOLS)
-        whole = {"ids": f"a\n{inner}b"}
-        assert calls_of(message) == [("tag", {"ids": "a", key: "b"} if ends else whole)]
+        assert calls_of(message) == ([("tag", {"ids": "a", key: "b"})] if ends else [])
+        # A value with markup in it that has to be a list, and is no JSON (rule 37).
+        assert incomplete_of(message) == ([] if ends else [("tag", {"ids": f"a\n{inner}b"})])
 
     def test_two_calls_that_the_strict_grammar_takes_for_one(self) -> None:
         value = f"a\n{INVOKE_END}\n{invoke('bash')}\n{parameter('command')}rm"

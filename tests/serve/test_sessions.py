@@ -431,6 +431,22 @@ class TestSessions:
 
         run(scenario())
 
+    def test_a_closed_session_is_sealed_with_what_was_sampled(self, store: str) -> None:
+        async def scenario() -> None:
+            backend = PausingBackend("Hm.</think>One two three four five six.", 1)
+            async with gateway(backend, trajectories=store) as at:
+                running = asyncio.create_task(at.post(f"/sessions/s{CHAT}", asking("Count")))
+                await backend.paused.wait()
+                _, _, closed = await at.post("/sessions/s/close", {})
+                backend.goes_on.set()
+                assert (await running)[0] == 200
+                assert closed["seal"]["sampled_tokens"] == 0
+                made = await trajectories(at, "s")
+                assert made["seal"]["holds"]
+                assert made["seal"]["sampled_tokens"] == made["sampled_tokens"] > 3
+
+        run(scenario())
+
 
 class TestInspector:
     def test_the_live_view_shows_a_session_turn_by_turn(self, tmp_path: Path) -> None:

@@ -38,7 +38,17 @@ def sequence(**rest: Any) -> dict[str, Any]:
 
 def session(*sequences: dict[str, Any], **rest: Any) -> dict[str, Any]:
     made = {"id": "s", "number": 7, "group": "g", "reward": 0.5, "closed": True, "complete": True}
-    return {**made, "trajectories": list(sequences), **rest}
+    calls = {
+        turn["call"]: sum(end - start for start, end in turn["sampled"])
+        for one in sequences
+        for turn in one["turns"]
+    }
+    return {
+        **made,
+        "sampled_tokens": sum(calls.values()),
+        "trajectories": list(sequences),
+        **rest,
+    }
 
 
 SHORT = {

@@ -156,6 +156,20 @@ class TestBreaks:
         assert (note.kind, note.call) == ("compacted", "c3")
         assert note.message.endswith("of c2 after 1 tokens: it was shortened")
 
+    def test_a_conversation_that_another_goes_on_beside_was_not_shortened(self) -> None:
+        def explain(old: Sequence[int], new: Sequence[int]) -> BreakCause:
+            return BreakCause("compacted", "it was shortened")
+
+        begun = [call("c1", [1], [2]), call("c2", [1, 9], [5])]
+        assert kinds(begun, explain=explain) == [("compacted", "c2")]
+        goes_on = [*begun, call("c3", [1, 2, 3], [4])]
+        assert kinds(goes_on, explain=explain) == [("new_conversation", "c2")]
+        running = [
+            replace(begun[0], details={"started": 1.0, "ended": 5.0}),
+            replace(begun[1], details={"started": 4.0, "ended": 9.0}),
+        ]
+        assert kinds(running, explain=explain) == [("new_conversation", "c2")]
+
     def test_the_same_prompt_again_is_no_break(self) -> None:
         calls = [call("c1", [1], [2]), call("c2", [1], [3])]
         assert kinds(calls) == [("repeated", "c2")]
@@ -273,15 +287,28 @@ class TestAgainstTheSlowBuilder:
                 by_id[turn.call].is_whole for turn in each.turns
             ]
 
-    @given(sessions())
-    def test_calls_that_were_stored_as_what_is_new_build_the_same(
-        self, calls: list[RecordedCall]
+    @given(sessions(), st.randoms())
+    def test_calls_stored_as_what_is_new_build_the_same_in_whatever_order_they_ended(
+        self, calls: list[RecordedCall], random: Any
     ) -> None:
+        in_order_of_ends = list(calls)
+        random.shuffle(in_order_of_ends)
         ends: list[Any] = []
         stored = []
-        for one in calls:
+        for one in in_order_of_ends:
             fitting = sorted((e for e in ends if e.length <= len(one.prompt)), reverse=True)
             shorter, new = call_after_base(one, lambda longest, after, f=fitting: f[after:][:2])
             ends += new
             stored.append(unpack_call(one.id, one.number, pack_call(shorter)))
         assert build(stored) == build(calls)
+
+    def test_the_earlier_of_two_calls_with_one_prompt_may_end_last(self) -> None:
+        calls = [call("c1", [1, 2], [3]), call("c2", [1, 2], [4]), call("c3", [1, 2, 3, 5], [6])]
+        stored_after = PromptBase("c2", 2)
+        late = replace(calls[0], prompt=[], base=stored_after, digest=digest_of([1, 2]))
+        goes_on = replace(
+            calls[2], prompt=[5], base=PromptBase("c1", 3), digest=digest_of([1, 2, 3, 5])
+        )
+        built = build([late, calls[1], goes_on])
+        assert built == build(calls)
+        assert (built.complete, [each.trained for each in built.trajectories]) == (True, [2, 1])

@@ -2,19 +2,57 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from dsv4.errors import OptionError
 from dsv4.trajectories import ExportError, RecordedCall, TokenRun, export, read_sessions
 from dsv4.trajectories.session_file import Retention, SessionFile, SessionRecord, SessionRefused
+from dsv4.trajectories.trainer_rows import ROW_FORMATS
 
 KEEP = Retention(2**40, 2**40, 2**40)
+# Where each format has what is trained on.
+MASKS = {
+    "rows": "loss_mask",
+    "trl": "env_mask",
+    "verl": "response_mask",
+    "skyrl": "loss_masks",
+    "verifiers": "",
+}
+
+
+@st.composite
+def random_session(draw: st.DrawFn) -> list[RecordedCall]:
+    """Calls that go on, branch, repeat and break off, some without log-probabilities."""
+    calls: list[RecordedCall] = []
+    for n in range(draw(st.integers(1, 6))):
+        old = draw(st.sampled_from(calls)) if calls and draw(st.booleans()) else None
+        begun = [] if old is None else [*old.prompt, *(id for run in old.runs for id in run.ids)]
+        prompt = [*begun, *draw(st.lists(st.integers(0, 2), min_size=1, max_size=3))]
+        ids = draw(st.lists(st.integers(0, 2), max_size=3))
+        logprobs = [-0.5 if draw(st.integers(0, 5)) else None for _ in ids]
+        state = draw(st.sampled_from(["finished", "finished", "cut", "left", "failed"]))
+        calls.append(
+            RecordedCall(
+                f"c{n}",
+                0,
+                prompt,
+                (TokenRun(ids, True, logprobs),) if ids else (),
+                state=state,
+                delivered=draw(st.booleans()),
+            )
+        )
+    return calls
 
 
 def add_session(file: SessionFile, id: str, turns: int, **said: Any) -> None:
@@ -114,7 +152,7 @@ class TestExport:
         out = tmp_path / "out.jsonl"
         with monkeypatch.context() as patched:
             patched.setattr(
-                "dsv4.trajectories.trajectory_export.rows_of", failing_after(stop_after)
+                "dsv4.trajectories.trajectory_export.session_rows", failing_after(stop_after)
             )
             with pytest.raises(KeyboardInterrupt):
                 export(path, out)
@@ -127,7 +165,7 @@ class TestExport:
         self, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         with monkeypatch.context() as patched:
-            patched.setattr("dsv4.trajectories.trajectory_export.rows_of", failing_after(2))
+            patched.setattr("dsv4.trajectories.trajectory_export.session_rows", failing_after(2))
             with pytest.raises(KeyboardInterrupt):
                 export(path, tmp_path / "out.jsonl")
         with pytest.raises(ExportError, match="begun with other options"):
@@ -149,9 +187,73 @@ class TestExport:
         export(path, tmp_path / "there.jsonl", overwrite=True)
 
 
+class TestBalance:
+    """Sampled = written + left out by reason, whatever the calls and whatever the rows."""
+
+    @given(sessions=st.lists(random_session(), min_size=1, max_size=4))
+    @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @pytest.mark.parametrize("format", ROW_FORMATS)
+    def test_every_sampled_token_is_written_or_left_out_for_a_reason(
+        self, sessions: list[list[RecordedCall]], format: Any, tmp_path: Path
+    ) -> None:
+        path = tmp_path / "s.db"
+        path.unlink(missing_ok=True)
+        with closing(SessionFile(path)) as file:
+            for n, calls in enumerate(sessions):
+                file.create(SessionRecord(f"s{n}", "-", reward=None if n % 2 else 1.0))
+                file.enter(f"s{n}", "-", [call.id for call in calls], KEEP)
+                for call in calls:
+                    file.finish(f"s{n}", call)
+                file.close_session(f"s{n}")
+        done = export(path, tmp_path / "out.jsonl", format=format, overwrite=True)
+        assert done.sampled_tokens == sum(call.sampled for calls in sessions for call in calls)
+        assert done.sampled_tokens == done.written_tokens + done.left_out_tokens.total()
+        assert done.unsealed == 0
+        rows = lines(tmp_path / "out.jsonl")
+        masks = [row.get(MASKS[format]) or () for row in rows]
+        if format != "verifiers":
+            assert done.written_tokens == sum(map(sum, masks))
+
+    def test_a_seal_is_the_count_and_the_hash_of_sampled_ids_in_the_order_of_ends(
+        self, tmp_path: Path
+    ) -> None:
+        first = RecordedCall("c1", 0, [1], (TokenRun([2], False), TokenRun([258, 4], True)))
+        second = RecordedCall("c2", 0, [1], (TokenRun([5], True, [-0.5]),))
+        file = SessionFile(tmp_path / "s.db")
+        file.create(SessionRecord("s", "-"))
+        file.enter("s", "-", ["c1", "c2", "c3"], KEEP)
+        file.finish("s", second)
+        file.finish("s", first)
+        seal = file.close_session("s").seal
+        ids = b"\5\0\0\0" + b"\2\1\0\0" + b"\4\0\0\0"
+        assert seal == (3, hashlib.sha256(ids).hexdigest())
+        # A call that ran when the session was closed is sealed too.
+        file.finish("s", RecordedCall("c3", 0, [1], (TokenRun([6], True, [-0.5]),)))
+        record = file.session("s")
+        assert record is not None
+        assert record.seal == (4, hashlib.sha256(ids + b"\6\0\0\0").hexdigest())
+
+    def test_files_of_older_releases_are_read_upgraded_and_said_to_have_no_seal(
+        self, path: Path, tmp_path: Path
+    ) -> None:
+        with closing(sqlite3.connect(path)) as older:
+            for table, column in (("sessions", "ended"), ("sessions", "seal"), ("calls", "ended")):
+                older.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
+            older.execute("PRAGMA user_version = 1")
+            older.commit()
+        done = export(path, tmp_path / "out.jsonl")
+        assert (done.sessions, done.unsealed, done.sampled_tokens) == (5, 1, 15)
+        with closing(SessionFile(path)) as file:
+            file.enter("s0", "-", ["more"], KEEP)
+            file.finish("s0", RecordedCall("more", 0, [1], (TokenRun([6], True, [-0.5]),)))
+            assert file.close_session("s0").seal is None
+            file.create(SessionRecord("new", "-"))
+            assert file.close_session("new").seal is not None
+
+
 def failing_after(count: int) -> Callable[..., Any]:
     """What makes rows, and is interrupted after so many sessions."""
-    from dsv4.trajectories import rows_of
+    from dsv4.trajectories.trainer_rows import session_rows
 
     def numbered() -> Iterator[int]:
         yield from range(count)
@@ -161,6 +263,6 @@ def failing_after(count: int) -> Callable[..., Any]:
 
     def made(*args: Any) -> Any:
         next(numbers)
-        return rows_of(*args)
+        return session_rows(*args)
 
     return made

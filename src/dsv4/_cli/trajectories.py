@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from dsv4._cli.command_options import ColorOption, TokenizerOption, load_tokenizer
 from dsv4._cli.command_output import (
@@ -19,6 +19,9 @@ from dsv4._cli.command_output import (
     write_text,
 )
 from dsv4._cli.option_fields import argument, option, switch
+
+if TYPE_CHECKING:
+    from dsv4.trajectories import Exported
 
 GATEWAY = "http://127.0.0.1:8000"
 # Where the key of a gateway is looked for: a command line is for everybody to read.
@@ -70,7 +73,19 @@ def _export(args: TrajectoriesOptions, path: str) -> int:
     complain(f"{plural(summary.rows, 'row')} of {plural(summary.sessions, 'session')}")
     for reason, count in sorted(summary.left_out.items()):
         complain(f"left out: {plural(count, 'trajectory')}: {reason}")
+    complain(_token_account(summary))
+    if summary.unsealed:
+        unsealed = plural(summary.unsealed, "closed session")
+        complain(f"{unsealed} without a seal: an older dsv4 recorded them, so nothing proves them")
     return DONE
+
+
+def _token_account(summary: Exported) -> str:
+    """Sampled = written + left out, in words."""
+    left_out = summary.left_out_tokens
+    reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(left_out.items()))
+    account = f"sampled {summary.sampled_tokens} tokens, written {summary.written_tokens}"
+    return f"{account}, left out {left_out.total()}" + (f": {reasons}" if reasons else "")
 
 
 def _included(args: TrajectoriesOptions) -> list[str]:

@@ -3,14 +3,62 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
+from functools import cached_property
 from typing import Any, TypeAlias
 
+from dsv4._completion.json_text import read_json
 from dsv4._format.dialects import NAMESPACE_END
-from dsv4._format.spellings import HOLDS_ALL
-from dsv4.schema import conjunction, possible_types, properties_of
+from dsv4._format.spellings import AROUND_NAMES, HOLDS_ALL
+from dsv4.schema import Schema, conjunction, listed, possible_types, properties_of, required_of
 
 # An object as callers give it: a tool, its function, or a schema.
 GivenObject: TypeAlias = Mapping[Any, Any]
+_NAMES_MORE = "additionalProperties"
+
+
+class DeclaredObject:
+    """What the schema of a tool asks of its arguments, besides their types.
+
+    Most calls need none of it but what is required, so nothing is found out before it is asked for.
+    """
+
+    def __init__(self, schema: object) -> None:
+        self._schema = schema
+
+    @cached_property
+    def _parts(self) -> list[Schema]:
+        return conjunction(self._schema, root=self._schema)
+
+    @cached_property
+    def required(self) -> frozenset[str] | None:
+        """The keys that must be there. None: the schema says nothing of them."""
+        lists = [required_of(part) for part in self._parts if "required" in part]
+        return frozenset(key for one in lists for key in one) if lists else None
+
+    @cached_property
+    def is_open(self) -> bool:
+        """Whether a key may be there that is not declared."""
+        rules = [part["additionalProperties"] for part in self._parts if _NAMES_MORE in part]
+        lists_keys = any("properties" in part for part in self._parts)
+        return not lists_keys or (bool(rules) and False not in rules)
+
+    def refuses(self, key: str, types: frozenset[str], raw: str, json_text: str) -> bool:
+        """Whether a value has to be JSON and is none, or is a text outside of those listed.
+
+        JSON of another type than the declared one is the schema's own business.
+        """
+        given = read_json(json_text)
+        if given is None or not isinstance(given.value, str):
+            return False
+        if types and "string" not in types:
+            return read_json(raw) is None
+        return self._omits(key, given.value)
+
+    def _omits(self, key: str, text: str) -> bool:
+        """Whether texts are listed for a key, and this is none of them."""
+        properties = [properties_of(part).get(key) for part in self._parts]
+        schemas = [one for of in properties for one in conjunction(of, root=self._schema)]
+        return any("enum" in one and text not in listed(one, "enum") for one in schemas)
 
 
 class DeclaredTools:
@@ -22,6 +70,7 @@ class DeclaredTools:
     def __init__(self, tools: Iterable[GivenObject] | None) -> None:
         self.given = tools is not None
         self.parameters: dict[str, dict[str, frozenset[str]]] = {}
+        self._objects: dict[str, DeclaredObject] = {}
         self.namespaced: set[str] = set()  # names that were declared with a namespace of their own
         for tool in tools or ():
             function: GivenObject = tool.get("function", tool)
@@ -31,6 +80,7 @@ class DeclaredTools:
             # Anthropic's tools have their schema under another name.
             schema = function.get("parameters", function.get("input_schema"))
             self.parameters[name] = _properties(schema)
+            self._objects[name] = DeclaredObject(schema)
 
     @property
     def none_declared(self) -> bool:
@@ -49,7 +99,7 @@ class DeclaredTools:
         return self.declares(name) or (name is not None and not self.given)
 
     def as_declared(self, name: str | None) -> str | None:
-        """A name without white space around it, if that is what was declared (rule 13)."""
+        """A name without what stands around it, if that is what was declared (rules 13 and 45)."""
         return _trimmed(name, self.parameters)
 
     def key_as_declared(self, tool: str, key: str | None) -> str | None:
@@ -61,6 +111,26 @@ class DeclaredTools:
     def types_of(self, tool: str, key: str) -> frozenset[str]:
         return self.keys(tool).get(key, frozenset())
 
+    def requires(self, tool: str) -> frozenset[str] | None:
+        """The keys that a call must have. None: nobody said."""
+        declared = self._objects.get(tool)
+        return None if declared is None else declared.required
+
+    def breaks_schema(self, tool: str, values: Mapping[str, tuple[str, str]]) -> bool:
+        """Whether a call breaks its schema: not in a type, which is the schema's own business.
+
+        `values` are texts as they were written, and as JSON, by their keys.
+        """
+        declared, keys = self._objects.get(tool), self.keys(tool)
+        if declared is None:
+            return False
+        is_complete = values.keys() >= (declared.required or frozenset())
+        if not is_complete or not (declared.is_open or values.keys() <= keys.keys()):
+            return True
+        return any(
+            declared.refuses(key, self.types_of(tool, key), *texts) for key, texts in values.items()
+        )
+
     def may_unwrap(self, tool: str, key: str) -> bool:
         """Whether a lone parameter may hold all the arguments (rule 8)."""
         keys = self.keys(tool)
@@ -68,9 +138,11 @@ class DeclaredTools:
 
 
 def _trimmed(name: str | None, declared: Container[str]) -> str | None:
-    if name is None or name in declared or name.strip() not in declared:
+    if name is None or name in declared:
         return name
-    return name.strip()
+    # `name="bash"">` and `name=">bash">` call `bash` (rule 45).
+    trimmed = name.strip().strip(AROUND_NAMES)
+    return trimmed if trimmed in declared else name
 
 
 def _qualified(tool: GivenObject, function: GivenObject) -> str:

@@ -14,7 +14,8 @@ BARS = "｜|‖│¦∣︱ǀ￨❘┃║⏐丨"
 # Characters that nobody sees, among the bars.
 ZERO_WIDTH = "\u200b\u200c\u200d\u2060\ufeff"
 # What opens and closes a tag: ASCII, or full-width.
-OPENING_BRACKETS = "<＜"
+BRACKET, WIDE_BRACKET = "<", "＜"
+OPENING_BRACKETS = BRACKET + WIDE_BRACKET
 CLOSING_BRACKETS = ">＞"
 SLASHES = "/／"
 # What a tag may begin with: a bracket, or the DSML token that lost its bracket.
@@ -43,6 +44,8 @@ PLAIN_WRAPPER_END = "calls"
 PLAIN_CLOSES = frozenset({"invoke", "parameter", "tool_call", "tool_calls", "function_calls"})
 JSON_WRAPPERS = frozenset({"tool", "tool_call", "tool_calls", "function_call", "function_calls"})
 
+# What may stand around a name by mistake: one more quote, or the end of the tag inside the quotes.
+AROUND_NAMES = "\"'“”‘’> \t\r\n"
 # Attributes that hold the name of a tool or a parameter, the usual one first.
 NAME_ATTRIBUTES: dict[str, tuple[str, ...]] = {
     "invoke": ("name", "invoke", "tool", "function"),

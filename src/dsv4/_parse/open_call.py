@@ -11,6 +11,7 @@ from dsv4._completion.events import AbortReason, DiagnosticKind
 from dsv4._completion.json_text import is_item, json_string, members_of, object_in, typed_json
 from dsv4._completion.limits import MOST_PARAMETERS
 from dsv4._completion.patterns import pattern
+from dsv4._format import tokens
 from dsv4._parse.reading import Reading
 from dsv4._parse.tag import Tag
 from dsv4._parse.tag_rules import IN_CALL, is_argument
@@ -32,6 +33,10 @@ class GivenValue(NamedTuple):
     start: int
     raw: str
     json_text: str | None = None  # None: it is the text, as a string
+
+    @property
+    def as_json(self) -> str:
+        return json_string(self.raw) if self.json_text is None else self.json_text
 
 
 class Body(NamedTuple):
@@ -164,7 +169,7 @@ class Call:
     def give(self, key: str, start: int, raw: str, json_text: str) -> None:
         """Writes a value. Those of a declared array make a list, if they come one by one."""
         before = self.given[key] if self.may_list(key) else None
-        first = "{" if before is None else before.json_text or json_string(before.raw)
+        first = "{" if before is None else before.as_json
         if is_item(first) and is_item(json_text):
             self.writer.add_item(key, first, json_text)
         else:
@@ -227,6 +232,18 @@ class Call:
                     return False
         return True
 
+    @property
+    def _breaks_schema(self) -> bool:
+        """Whether a value holds the DSML token, and the call is not what was declared (rule 37).
+
+        Then markup was taken for a part of the value: a path `b.py</` and the token before another
+        call, without the content that has to be there.
+        """
+        values = {key: (one.raw, one.as_json) for key, one in self.given.items()}
+        if not any(tokens.DSML in json_text for _, json_text in values.values()):
+            return False
+        return self.reading.tools.breaks_schema(self.name, values)
+
     # The end.
 
     def drop(self, reason: AbortReason, rest: str = "") -> None:
@@ -255,7 +272,7 @@ class Call:
 
     def complete(self) -> None:
         reading = self.reading
-        if self.hidden is None and not self._is_understood:
+        if self.hidden is None and (not self._is_understood or self._breaks_schema):
             self.drop("unreadable")  # never run a call without the arguments it came with
         if self.hidden is None:
             self.writer.end(None if self.body is None else self.body.text)

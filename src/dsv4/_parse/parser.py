@@ -27,7 +27,7 @@ from dsv4._completion.reasons import Ended, Reason
 from dsv4._completion.strict import StrictMessage
 from dsv4._format.dialects import Dialect, dialect_named
 from dsv4._format.endings import Ending
-from dsv4._format.spellings import MARKS
+from dsv4._format.spellings import BAR, BRACKET, WIDE_BRACKET
 from dsv4._parse import parser_options as options
 from dsv4._parse.holds import Hold, hold_of
 from dsv4._parse.lexer import read_tag
@@ -40,7 +40,6 @@ from dsv4._parse.values import ParameterValue
 from dsv4.errors import OptionError, short_repr
 from dsv4.types import DialectName
 
-_BRACKET, _WIDE, _BAR = MARKS
 _LINE_BREAK = "\n"
 # So many chunks that have gone by are kept one by one: each takes more room than its letters.
 _MOST_PASSED = 512
@@ -133,9 +132,9 @@ class StreamParser:
         try:
             if (
                 words is not None
-                and _BRACKET not in text
+                and BRACKET not in text
                 and _LINE_BREAK not in text
-                and (text.isascii() or (_BAR not in text and _WIDE not in text))
+                and (text.isascii() or (BAR not in text and WIDE_BRACKET not in text))
                 and text
             ):
                 self._passed.append(text)
@@ -146,9 +145,9 @@ class StreamParser:
                 return self._in_lines(text, self._line_words)
             if (
                 self._index is not None
-                and _BRACKET not in text
+                and BRACKET not in text
                 and text
-                and (text.isascii() or (_BAR not in text and _WIDE not in text))
+                and (text.isascii() or (BAR not in text and WIDE_BRACKET not in text))
             ):
                 if self._newlines or _LINE_BREAK in text or text[-1] == "\r":
                     return self._in_string(text, self._index)
@@ -164,7 +163,11 @@ class StreamParser:
 
     def _in_lines(self, text: str, words: _DeltaClass) -> list[Event]:
         """Words with line breaks among them, or after some. Breaks at the end wait."""
-        if not text or _BRACKET in text or (not text.isascii() and (_BAR in text or _WIDE in text)):
+        if (
+            not text
+            or BRACKET in text
+            or (not text.isascii() and (BAR in text or WIDE_BRACKET in text))
+        ):
             return self._read(text)
         waiting = self._newlines + text
         shown = waiting.removesuffix(_LINE_BREAK).removesuffix(_LINE_BREAK)

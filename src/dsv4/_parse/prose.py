@@ -13,7 +13,16 @@ from dsv4._completion.patterns import pattern
 from dsv4._completion.reasons import Ended
 from dsv4._completion.strict import StrictBlock
 from dsv4._format import tokens
-from dsv4._format.spellings import BARS, ECHO, JSON_WRAPPERS, MARKS, TAG_PREFIXES, WORD, ZERO_WIDTH
+from dsv4._format.spellings import (
+    BAR,
+    BARS,
+    ECHO,
+    JSON_WRAPPERS,
+    MARKS,
+    TAG_PREFIXES,
+    WORD,
+    ZERO_WIDTH,
+)
 from dsv4._parse import after_calls
 from dsv4._parse.blocks import open_block
 from dsv4._parse.calls import begin_call
@@ -34,7 +43,7 @@ _MOST_NAMED = 128  # characters of tokens in a row
 # What ends a prompt that is shown in a line.
 _ENDS_INLINE = {quote: pattern(f"[{quote}\n]") for quote in '`"'}
 # The name of a tag without the token; the token alone on its line; a bracket too many before it.
-_HEAD = pattern(rf"{PLAIN_NAME}|(<?{tokens.DSML}>?)[ \t\r]{{0,8}}(\n|\Z)|(<<)(?:{MARKS[-1]}|\Z)")
+_HEAD = pattern(rf"{PLAIN_NAME}|(<?{tokens.DSML}>?)[ \t\r]{{0,8}}(\n|\Z)|(<<)(?:{BAR}|\Z)")
 # The name in the head of a tag.
 _NAME_IN_HEAD = pattern(rf"(?i){WORD}[{BARS}{ZERO_WIDTH}\s]*([^\s>]*)(.*)", re.DOTALL)
 _ATTRIBUTE = pattern(r"=\s*([\"']).*?(?:\1|\Z)", re.DOTALL)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dsv4._completion.json_text import read_json
 from dsv4._completion.strict import StrictBlock
 from dsv4._format import tokens
 from dsv4._format.dialects import Tags
@@ -56,7 +57,26 @@ class StrictAlongside(StrictBlock):
             start = buffer.end
             if self.end is None and not (yield from buffer.more()):
                 return False
-        return (yield from is_last(buffer, self.end))
+        if not (yield from is_last(buffer, self.end)):
+            return False
+        return self._holds_json(buffer, at)
+
+    def _holds_json(self, buffer: TextBuffer, at: int) -> bool:
+        """Whether every value from `at` on that should be JSON is (rule 36).
+
+        In `string="false">42</` the close is damaged: the strict grammar goes on to the next one,
+        and makes one call of two.
+        """
+        spans = [
+            value for call in self.calls for _, is_text, value in call.parameters if not is_text
+        ]
+        broken = [
+            span.stop
+            for span in spans
+            if span.stop >= at and read_json(buffer.slice(span.start, span.stop)) is None
+        ]
+        self.refuted_to = max(broken, default=self.refuted_to)
+        return not broken
 
 
 def is_last(buffer: TextBuffer, end: int) -> Steps[bool]:

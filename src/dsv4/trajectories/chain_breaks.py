@@ -9,9 +9,9 @@ from dsv4.errors import Error
 from dsv4.request import Request
 from dsv4.tokens import Difference, Tokenizer, why_not_prefix
 from dsv4.tokens.prefix_difference import DROPPED, ENDS, TOOLS
-from dsv4.trajectories.trajectory_builder import BreakCause
+from dsv4.trajectories.trajectory_builder import COMPACTED, BreakCause
 
-COMPACTED = "the conversation was shortened: earlier messages are gone"
+SHORTENED = "the conversation was shortened: earlier messages are gone"
 _KINDS = {TOOLS: "tools_changed", DROPPED: "reasoning_dropped"}
 
 
@@ -36,7 +36,7 @@ def _cause(difference: Difference, before: Request, now: Request) -> BreakCause:
     if at is not None and _is_system(before, at):
         return BreakCause("new_conversation", where + difference.cause)
     if difference.cause == ENDS or len(list(now.messages)) < len(list(before.messages)):
-        return BreakCause("compacted", where + COMPACTED)
+        return BreakCause(COMPACTED, where + SHORTENED)
     return BreakCause("rewritten", where + difference.cause)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import sys
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
@@ -140,6 +141,8 @@ class RecordedCall:
     - `arrivals`: when they came. A store makes spans of it, and does not keep it.
     - `experts`: those that were chosen for its tokens, where the session asked for them.
     - `digest`: `digest_of` the whole prompt; None where it was not recorded.
+    - `end_number`: its place in the order in which the session's calls ended; None where it has
+      not ended, or an older release kept it.
     - `details`: everything else, as JSON has it: `protocol`, `model`, `sampling`, `finish`,
       `started`, `first`, `ended`, `logprobs` (their kind), `repairs`, `message`, `reward`.
     """
@@ -158,6 +161,7 @@ class RecordedCall:
     experts: RoutedExperts | None = None
     digest: str | None = None
     pictures: tuple[RecordedPicture, ...] = ()
+    end_number: int | None = None
     details: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -214,6 +218,40 @@ def digest_of(ids: Iterable[int]) -> str:
     return digest.hexdigest()
 
 
+class SessionSeal(NamedTuple):
+    """What a session is known by once it is closed: how many tokens were `sampled` in it, and the
+    `sha256` of their ids, 4 bytes each with the lowest first, in the order in which calls ended."""
+
+    sampled: int
+    sha256: str
+
+    def to_json(self) -> dict[str, Any]:
+        """The seal as JSON has it."""
+        return {"sampled_tokens": self.sampled, "sha256": self.sha256}
+
+
+def seal_of(calls: Iterable[RecordedCall]) -> SessionSeal | None:
+    """The seal of a session with these calls; None where an older release kept one of them, of
+    which it is not known when it ended."""
+    ended = [call for call in calls if call.state != "unfinished"]
+    digest, sampled = hashlib.sha256(), 0
+    if any(call.end_number is None for call in ended):
+        return None
+    for call in sorted(ended, key=lambda call: call.end_number or 0):
+        for run in call.runs:
+            if run.sampled:
+                digest.update(_little_endian(run.ids))
+                sampled += len(run.ids)
+    return SessionSeal(sampled, digest.hexdigest())
+
+
+def _little_endian(ids: Iterable[int]) -> bytes:
+    values = array("I", ids)
+    if sys.byteorder == "big":
+        values.byteswap()
+    return values.tobytes()
+
+
 # In a store: a head in JSON, and the numbers as bytes, which take a tenth of the time.
 
 
@@ -251,7 +289,9 @@ def pack_call(call: RecordedCall) -> PackedCall:
     )
 
 
-def unpack_call(id: str, number: int, packed: PackedCall) -> RecordedCall:
+def unpack_call(
+    id: str, number: int, packed: PackedCall, end_number: int | None = None
+) -> RecordedCall:
     """A call that was kept. Raises a `ValueError` for one that is damaged."""
     try:
         head = json.loads(packed.head)
@@ -266,6 +306,7 @@ def unpack_call(id: str, number: int, packed: PackedCall) -> RecordedCall:
             weights=tuple(head["weights"]),
             spans=tuple(WeightsSpan(*span) for span in head.get("spans", ())),
             experts=_experts(head.get("experts"), packed.numbers[logprob_bytes:]),
+            end_number=end_number,
             **{name: head[name] for name in _AS_IN_HEAD},
         )
     except (KeyError, TypeError, IndexError) as error:

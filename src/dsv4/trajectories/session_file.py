@@ -25,12 +25,14 @@ from dsv4.trajectories.recorded_calls import (
     PromptBase,
     RecordedCall,
     RecordedPicture,
+    SessionSeal,
     WeightsChange,
     WeightsVersion,
     new_digest,
     pack_call,
     packed_ids,
     picture_id,
+    seal_of,
     unpack_call,
 )
 
@@ -38,8 +40,16 @@ from dsv4.trajectories.recorded_calls import (
 SESSION_BYTES = 512
 # So many ends of earlier calls are compared with a prompt at once: the first is nearly always it.
 ENDS_AT_ONCE = 16
-_VERSION = 1
 _SCHEMA = Path(__file__).with_name("sessions.sql")
+# What each version of the schema has that the one before it had not. Version 1 was the first.
+_UPGRADES: dict[int, tuple[str, ...]] = {
+    2: (
+        "ALTER TABLE sessions ADD COLUMN ended INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE sessions ADD COLUMN seal TEXT",
+        "ALTER TABLE calls ADD COLUMN ended INTEGER",
+    ),
+}
+_VERSION = max(_UPGRADES)
 
 
 class SessionRefused(Exception):
@@ -62,6 +72,8 @@ class SessionRecord:
     - `created`, `touched`, `closed`: times; `closed` is None while it is open.
     - `turns`, `calls`, `sampled`, `size`: requests, completions, tokens and bytes so far.
     - `complete`: whether everything that happened could be recorded.
+    - `seal`: count and hash of its sampled tokens when it was closed; None while it is open, and
+      where an older release recorded it.
     """
 
     id: str
@@ -81,6 +93,7 @@ class SessionRecord:
     sampled: int = 0
     size: int = SESSION_BYTES
     complete: bool = True
+    seal: SessionSeal | None = None
 
     @property
     def is_closed(self) -> bool:
@@ -95,6 +108,7 @@ class SessionRecord:
             "closed": self.is_closed,
             "sampled_tokens": self.sampled,
             "bytes": self.size,
+            "seal": None if self.seal is None else self.seal.to_json(),
         }
 
 
@@ -189,10 +203,20 @@ class SessionFile:
         self._to_disk: bool | None = None  # whether changes wait for the disk, once that is set
         if not read_only:
             self._db.execute("PRAGMA journal_mode = WAL")
+            with self.batch(to_disk=True):
+                self._upgrade()
             self._db.executescript(_SCHEMA.read_text("utf-8"))
-        if self._db.execute("PRAGMA user_version").fetchone()[0] > _VERSION:
+        self._version = self._db.execute("PRAGMA user_version").fetchone()[0]
+        if self._version > _VERSION:
             raise sqlite3.DatabaseError("a newer dsv4 wrote it")
-        if not read_only:
+
+    def _upgrade(self) -> None:
+        """Gives a file of an older version what this one has. A new file is of version 0."""
+        version = self._db.execute("PRAGMA user_version").fetchone()[0]
+        for newer in range(version + 1, _VERSION + 1) if version else ():
+            for statement in _UPGRADES[newer]:
+                self._db.execute(statement)
+        if version < _VERSION:
             self._db.execute(f"PRAGMA user_version = {_VERSION}")
 
     @contextmanager
@@ -292,7 +316,7 @@ class SessionFile:
     def finish(self, id: str, call: RecordedCall) -> None:
         """Keeps a call that has ended, with its whole prompt. Raises `SessionRefused` where the
         session is gone."""
-        number = self._number(id)
+        number, is_closed = self._place_of(id)
         if call.arrivals is not None:
             call = call.with_changes(self._changes_since(call.arrivals.began))
 
@@ -306,18 +330,22 @@ class SessionFile:
 
         stored, ends = call_after_base(call, find_ends)
         packed = pack_call(stored)
+        size = sum(map(len, packed)) + self._keep_pictures(number, stored.pictures)
         self._db.execute(
-            "UPDATE calls SET head = ?, ids = ?, logprobs = ? WHERE session = ? AND id = ?",
-            (*packed, number, call.id),
+            "UPDATE sessions SET sampled = sampled + ?, size = size + ?, touched = ?,"
+            " ended = ended + 1 WHERE id = ?",
+            (call.sampled, size, time.time(), id),
+        )
+        self._db.execute(
+            "UPDATE calls SET head = ?, ids = ?, logprobs = ?,"
+            " ended = (SELECT ended FROM sessions WHERE number = ?) WHERE session = ? AND id = ?",
+            (*packed, number, number, call.id),
         )
         self._db.executemany(
             "INSERT OR IGNORE INTO ends VALUES (?, ?, ?, ?)", [(number, *end) for end in ends]
         )
-        size = sum(map(len, packed)) + self._keep_pictures(number, stored.pictures)
-        self._db.execute(
-            "UPDATE sessions SET sampled = sampled + ?, size = size + ?, touched = ? WHERE id = ?",
-            (call.sampled, size, time.time(), id),
-        )
+        if is_closed:  # it was running when the session was closed
+            self._seal(id)
 
     def _keep_pictures(self, session: int, pictures: Iterable[RecordedPicture]) -> int:
         """Keeps the bytes of pictures that are new. Returns how many they are."""
@@ -356,11 +384,14 @@ class SessionFile:
 
     def close_session(self, id: str) -> SessionRecord:
         """Closes a session: it takes no more calls. Raises `SessionRefused` where there is none."""
-        record = self._existing(id)
-        if not record.is_closed:
-            record = replace(record, closed=time.time())
-            self._db.execute("UPDATE sessions SET closed = ? WHERE id = ?", (record.closed, id))
-        return record
+        if not self._existing(id).is_closed:
+            self._db.execute("UPDATE sessions SET closed = ? WHERE id = ?", (time.time(), id))
+            self._seal(id)
+        return self._existing(id)
+
+    def _seal(self, id: str) -> None:
+        seal = seal_of(self.calls(id))
+        self._db.execute("UPDATE sessions SET seal = ? WHERE id = ?", (json.dumps(seal), id))
 
     def delete(self, id: str) -> bool:
         """Deletes a session with its calls. Says whether it was there."""
@@ -391,11 +422,22 @@ class SessionFile:
         that is damaged."""
         session = self.session(id)
         rows = self._db.execute(
-            "SELECT number, id, head, ids, logprobs FROM calls WHERE session = ? ORDER BY number",
+            f"SELECT number, id, head, ids, logprobs, {'NULL' if self._version < 2 else 'ended'}"
+            " FROM calls WHERE session = ? ORDER BY number",
             (-1 if session is None else session.number,),
         )
-        for number, call, head, ids, logprobs in rows:
-            yield unpack_call(call, number, PackedCall(head, ids, logprobs))
+        for number, call, head, ids, logprobs, ended in rows:
+            yield unpack_call(call, number, PackedCall(head, ids, logprobs), ended)
+
+    def session_with_calls(self, id: str) -> tuple[SessionRecord, list[RecordedCall]] | None:
+        """A session and its calls as they were at one moment, whoever writes; None if there is
+        none. Raises a `ValueError` for a call that is damaged."""
+        self._db.execute("BEGIN")
+        try:
+            record = self.session(id)
+            return None if record is None else (record, list(self.calls(id)))
+        finally:
+            self._db.execute("ROLLBACK")
 
     # All sessions together.
 
@@ -416,10 +458,9 @@ class SessionFile:
     def sweep(self, keep: Retention) -> None:
         """Closes what is idle and deletes what is too old or too much."""
         now = time.time()
-        self._db.execute(
-            "UPDATE sessions SET closed = ? WHERE closed IS NULL AND touched < ?",
-            (now, now - keep.idle),
-        )
+        idle = "SELECT id FROM sessions WHERE closed IS NULL AND touched < ?"
+        for (id,) in self._db.execute(idle, (now - keep.idle,)).fetchall():
+            self.close_session(id)
         self._db.execute(
             "DELETE FROM sessions WHERE closed IS NOT NULL AND touched < ?", (now - keep.seconds,)
         )
@@ -441,10 +482,15 @@ class SessionFile:
 
     def _number(self, id: str) -> int:
         """The number of a session, without all else that there is of it."""
-        row = self._db.execute("SELECT number FROM sessions WHERE id = ?", (id,)).fetchone()
+        return self._place_of(id)[0]
+
+    def _place_of(self, id: str) -> tuple[int, bool]:
+        """The number of a session, and whether it is closed."""
+        query = "SELECT number, closed IS NOT NULL FROM sessions WHERE id = ?"
+        row = self._db.execute(query, (id,)).fetchone()
         if row is None:
             raise SessionRefused("unknown")
-        return int(row[0])
+        return int(row[0]), bool(row[1])
 
     def _existing(self, id: str) -> SessionRecord:
         session = self.session(id)
@@ -476,7 +522,14 @@ def session_of(row: Mapping[str, Any] | sqlite3.Row) -> SessionRecord:
         group=row["grouped"],
         size=row["size"],
         complete=bool(row["complete"]),
+        seal=_seal_in(row),
     )
+
+
+def _seal_in(row: Mapping[str, Any] | sqlite3.Row) -> SessionSeal | None:
+    text = row["seal"] if "seal" in row.keys() else None  # noqa: SIM118  # rows are no mappings
+    values = json.loads(text) if text else None
+    return None if values is None else SessionSeal(*values)
 
 
 _EMPTY = SessionRecord("", "")

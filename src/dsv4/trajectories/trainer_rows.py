@@ -31,20 +31,87 @@ def rows_of(
     `session` is what `GET /sessions/{id}/trajectories` gives, `format` the trainer's name, or
     "rows" for all that is known. Returns the rows, and what was left out, by the reason.
     """
+    made = session_rows(session, format)
+    return made.rows, made.left_out
+
+
+class TokenBalance(NamedTuple):
+    """What became of the tokens that were `sampled`: those that are trained on in rows that were
+    `written`, and those that were `left_out`, by the reason."""
+
+    sampled: int
+    written: int
+    left_out: Counter[str]
+
+    @property
+    def missing(self) -> int:
+        """How many tokens nothing accounts for."""
+        return self.sampled - self.written - self.left_out.total()
+
+
+class SessionRows(NamedTuple):
+    """The rows of a session, the trajectories that were `left_out`, by the reason, and what became
+    of each sampled token."""
+
+    rows: list[Row]
+    left_out: Counter[str]
+    balance: TokenBalance
+
+
+def session_rows(session: Mapping[str, Any], format: RowFormat) -> SessionRows:
+    """The rows of a session, and an account of what is not in them."""
     if format == "rows":
         session_fields = {
             "session": session["id"],
             **{name: session.get(name) for name in _OF_SESSION},
         }
-        return [{**session_fields, **each} for each in session["trajectories"]], Counter()
-    usable, left_out = _usable(session)
+        rows = [{**session_fields, **each} for each in session["trajectories"]]
+        return SessionRows(rows, Counter(), _balance(session, session["trajectories"], []))
+    usable, left = _usable(session)
     if format in _NEED_REWARD and session["reward"] is None:
-        return [], left_out + Counter({"no reward": len(usable)})
+        left += [("no reward", one.source) for one in usable]
+        usable = []
     if format in _NEED_LOGPROBS:
-        with_logprobs = [one for one in usable if one.logprobs is not None]
-        left_out += Counter({"log-probabilities are missing": len(usable) - len(with_logprobs)})
-        usable = with_logprobs
-    return [_ROWS[format](session, usable, n) for n in range(len(usable))], left_out
+        unknown = "log-probabilities are missing"
+        left += [(unknown, one.source) for one in usable if one.logprobs is None]
+        usable = [one for one in usable if one.logprobs is not None]
+    rows = [_ROWS[format](session, usable, n) for n in range(len(usable))]
+    balance = _balance(session, [one.source for one in usable], left)
+    return SessionRows(rows, Counter(reason for reason, _ in left), balance)
+
+
+# Trajectories that are not written, each with the reason.
+_LeftOut: TypeAlias = list[tuple[str, Mapping[str, Any]]]
+
+
+def _balance(
+    session: Mapping[str, Any], written: Iterable[Mapping[str, Any]], left: _LeftOut
+) -> TokenBalance:
+    """Follows each call: its tokens are trained on in one of the rows, or there is a reason."""
+    tokens: dict[str, int] = {}
+    reasons: dict[str, str] = {}
+    trained: set[str] = set()
+    for reason, one in (*(("", one) for one in written), *left):
+        for turn in one["turns"]:
+            call = turn["call"]
+            tokens[call] = sum(end - start for start, end in turn["sampled"])
+            if turn["trained"] and not reason:
+                trained.add(call)
+            elif turn["trained"]:
+                reasons[call] = reason
+            else:
+                reasons.setdefault(call, _why_not_trained(turn))
+    left_out = Counter({"damaged": session.get("damaged_tokens", 0)})
+    for call in tokens.keys() - trained:
+        left_out[reasons[call]] += tokens[call]
+    written_tokens = sum(tokens[call] for call in trained)
+    return TokenBalance(session["sampled_tokens"], written_tokens, +left_out)
+
+
+def _why_not_trained(turn: Mapping[str, Any]) -> str:
+    if turn["state"] != "finished":
+        return str(turn["state"])
+    return "trained in another row" if turn["delivered"] else "undelivered"
 
 
 def batch_of(rows: Iterable[Row]) -> dict[str, list[Any]]:
@@ -97,16 +164,22 @@ def _parted(one: Mapping[str, Any]) -> _Parted:
     return _Parted(ids[:at], ids[at:], mask[at:], None if unknown else values, one["turns"], one)
 
 
-def _usable(session: Mapping[str, Any]) -> tuple[list[_Parted], Counter[str]]:
+def _usable(session: Mapping[str, Any]) -> tuple[list[_Parted], _LeftOut]:
     """The trajectories that train something or ended at a limit, by the time of their last call."""
-    trajectories = session["trajectories"]
-    whole = [expanded for one in trajectories if (expanded := _expanded(one)) is not None]
-    parts = [_parted(one) for one in whole]
-    usable = [p for p in parts if any(p.mask) or (p.is_truncated and p.response)]
+    left: _LeftOut = []
+    usable: list[_Parted] = []
+    for one in session["trajectories"]:
+        expanded = _expanded(one)
+        if expanded is None:
+            left.append(("images of unknown size", one))
+            continue
+        parted = _parted(expanded)
+        if any(parted.mask) or (parted.is_truncated and parted.response):
+            usable.append(parted)
+        else:
+            left.append(("nothing to train on", one))
     usable.sort(key=lambda p: p.turns[-1].get("started") or 0)
-    left_out = Counter({"nothing to train on": len(parts) - len(usable)})
-    left_out["images of unknown size"] = len(trajectories) - len(whole)
-    return usable, +left_out
+    return usable, left
 
 
 def _expanded(one: Mapping[str, Any]) -> Mapping[str, Any] | None:

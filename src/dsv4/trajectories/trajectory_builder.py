@@ -47,6 +47,9 @@ class BreakCause(NamedTuple):
     message: str
 
 
+# The kind of a break after which an earlier conversation goes on without its first messages.
+COMPACTED = "compacted"
+
 # Gets the ids of a sequence and those of a prompt that leaves it.
 ExplainBreak: TypeAlias = Callable[[Sequence[int], Sequence[int]], BreakCause | None]
 
@@ -128,7 +131,7 @@ class Trajectory:
         }
 
 
-_COUNTS = ("exact", "complete", "calls", "sampled_tokens")
+_COUNTS = ("exact", "complete", "calls", "sampled_tokens", "damaged_tokens")
 
 
 @dataclass(slots=True)
@@ -139,6 +142,7 @@ class BuiltSession:
     notes: list[SessionNote] = field(default_factory=list)
     calls: int = 0
     sampled_tokens: int = 0
+    damaged_tokens: int = 0
     exact: bool = True
     complete: bool = True
 
@@ -184,28 +188,28 @@ _EXCLUDED = ("cut", "left", "failed", "undelivered")
 class _Node:
     """A place in the tree: all ids from the root to here are those of some call.
 
-    `edge` are the packed ids between its parent and itself, `owner` the first call that has them;
-    `ends` are the calls whose sequences end here.
+    `edge` are the packed ids between its parent and itself. `owner` is the first call that has
+    them, and `ends` are the calls whose sequences end here: both are known once the call is placed.
     """
 
     __slots__ = ("children", "depth", "edge", "ends", "owner", "parent")
 
-    def __init__(self, edge: bytes, parent: _Node | None, owner: _CallNode | None) -> None:
+    def __init__(self, edge: bytes, parent: _Node | None) -> None:
         self.edge = edge
         self.parent = parent
-        self.owner = owner
+        self.owner: _CallNode | None = None
         self.depth: int = len(edge) // ID_BYTES + (parent.depth if parent else 0)
         self.children: dict[bytes, _Node] = {}
         self.ends: list[_CallNode] = []
 
-    def add_child(self, edge: bytes, owner: _CallNode) -> _Node:
-        child = self.children[edge[:ID_BYTES]] = _Node(edge, self, owner)
+    def add_child(self, edge: bytes) -> _Node:
+        child = self.children[edge[:ID_BYTES]] = _Node(edge, self)
         return child
 
     def split(self, length: int) -> _Node:
         """A node between its parent and itself, after so many bytes of its edge."""
         assert self.parent is not None
-        upper = _Node(self.edge[:length], self.parent, self.owner)
+        upper = _Node(self.edge[:length], self.parent)
         self.parent.children[self.edge[:ID_BYTES]] = upper
         self.edge, self.parent = self.edge[length:], upper
         upper.children[self.edge[:ID_BYTES]] = self
@@ -221,30 +225,17 @@ class _Node:
         return b"".join(reversed(edges))
 
 
-class _Descent(NamedTuple):
-    """Where a sequence ends in the tree; `sibling` is the node whose way it left, if it did, and
-    `depth` how many ids it shares with that."""
-
-    node: _Node
-    sibling: _Node | None
-    depth: int
-
-
-def _descend(node: _Node, ids: bytes, owner: _CallNode) -> _Descent:
-    """Puts ids into the tree, below a node."""
+def _descend(node: _Node, ids: bytes) -> _Node:
+    """Puts ids into the tree, below a node. Returns where they end."""
     while ids:
         child = node.children.get(ids[:ID_BYTES])
         if child is None:
-            sibling = next(iter(node.children.values()), None)
-            return _Descent(node.add_child(ids, owner), sibling, node.depth)
+            return node.add_child(ids)
         same = common_prefix_length(child.edge, ids) // ID_BYTES * ID_BYTES
         if same < len(child.edge):
-            middle = child.split(same)
-            if same == len(ids):
-                return _Descent(middle, None, middle.depth)
-            return _Descent(middle.add_child(ids[same:], owner), child, middle.depth)
+            child = child.split(same)
         node, ids = child, ids[same:]
-    return _Descent(node, None, node.depth)
+    return node
 
 
 # The forest.
@@ -268,6 +259,15 @@ class _CallNode:
         self.prompt_digest = self.end_digest = new_digest()
         # How far the longest path through it goes, and its leaf.
         self.rank: tuple[tuple[int, int, int], _CallNode] = ((0, 0, 0), self)
+
+    def take(self, node: _Node) -> _Node | None:
+        """Owns the nodes from one up to the first that an earlier call has. Returns the topmost
+        that is new; None where there is none."""
+        newest = None
+        above: _Node | None = node
+        while above is not None and above.owner is None:
+            above.owner, newest, above = self, above, above.parent
+        return newest
 
     @property
     def latest(self) -> _CallNode:
@@ -296,14 +296,23 @@ class _CallNode:
         return nodes[::-1]
 
 
+class _ChainBreak(NamedTuple):
+    """A call whose prompt leaves the ids of an older one after so many."""
+
+    node: _CallNode
+    old: _CallNode
+    depth: int
+
+
 class _Builder:
     def __init__(self, include: frozenset[str], explain: ExplainBreak | None) -> None:
         self._include = include
         self._explain = explain
-        self._root = _Node(b"", None, None)
-        self._placed: dict[str, _CallNode] = {}
+        self._root = _Node(b"", None)
+        self._located: dict[str, _CallNode] = {}
         self._pictures: dict[int, RecordedPicture] = {}
         self._notes: list[SessionNote] = []
+        self._breaks: list[_ChainBreak] = []
         self._session = BuiltSession()
 
     def built(self, calls: Iterable[RecordedCall], shared: str) -> BuiltSession:
@@ -314,14 +323,23 @@ class _Builder:
             session.sampled_tokens += call.sampled
             self._tell_state(call)
             self._pictures |= {picture_id(each.name): each for each in call.pictures}
+        # First where every call lies, then who continues whom: a call that began later may have
+        # ended first, and the other's prompt is then stored as what comes after its ids.
+        for call in _bases_first(in_order):
             if call.sampled:
-                self._place(call)
-        for node in reversed(self._placed.values()):
+                self._locate(call)
+        placed = [node for call in in_order if (node := self._located.get(call.id))]
+        for node in placed:
+            self._place(node)
+        for chain_break in self._breaks:
+            self._explain_break(*chain_break)
+        for node in reversed(placed):
             node.rank = node.ranked()
-        leaves = [node for node in self._placed.values() if not node.children]
+        leaves = [node for node in placed if not node.children]
         leaves.sort(key=lambda node: [each.call.number for each in node.path()])
         session.trajectories = [self._trajectory(leaf, shared) for leaf in leaves]
-        session.notes = self._notes
+        order: dict[str | None, int] = {call.id: n for n, call in enumerate(in_order)}
+        session.notes = sorted(self._notes, key=lambda note: order[note.call])
         return session
 
     def _trajectory(self, leaf: _CallNode, shared: str) -> Trajectory:
@@ -359,7 +377,7 @@ class _Builder:
                     parts.append(experts.between(experts.start, end))
                 base = call.base if experts.start else None
                 limit = None if base is None else base.length
-                earlier = None if base is None else self._placed.get(base.call)
+                earlier = None if base is None else self._located.get(base.call)
                 call = None if earlier is None else earlier.call
             yield from reversed(parts)
 
@@ -388,26 +406,30 @@ class _Builder:
             return False
         return call.delivered or call.state != "finished" or "undelivered" in self._include
 
-    def _place(self, call: RecordedCall) -> None:
-        """Puts a call into the tree, below the call that it continues."""
+    def _locate(self, call: RecordedCall) -> None:
+        """Puts the ids of a call into the tree."""
         node = _CallNode(call, self._is_trained(call))
         start = self._start(call, node)
         if start is None:
             self._session.exact = self._session.complete = False
+            self._session.damaged_tokens += call.sampled
             self._note("damaged", call, "its prompt cannot be read: what it goes on from is gone")
             return
-        descent = _descend(start, packed_ids(call.prompt), node)
-        node.prompt = descent.node
+        node.prompt = _descend(start, packed_ids(call.prompt))
+        tail = b"".join(packed_ids(run.ids) for run in call.runs)
+        node.end = _descend(node.prompt, tail)
+        node.end_digest = node.prompt_digest.copy()
+        node.end_digest.update(tail)
+        self._located[call.id] = node
+
+    def _place(self, node: _CallNode) -> None:
+        """Puts a call below the one that it continues, which began before it."""
         node.parent = _continued(node.prompt)
         if node.parent is not None:
             node.parent.children.append(node)
-        self._tell_break(node, descent)
-        tail = b"".join(packed_ids(run.ids) for run in call.runs)
-        node.end = _descend(node.prompt, tail, node).node
+        self._tell_break(node, node.take(node.prompt))
+        node.take(node.end)
         node.end.ends.append(node)
-        node.end_digest = node.prompt_digest.copy()
-        node.end_digest.update(tail)
-        self._placed[call.id] = node
 
     def _start(self, call: RecordedCall, node: _CallNode) -> _Node | None:
         """Where the rest of a prompt begins, which its digest must prove; None where it does not.
@@ -417,7 +439,7 @@ class _Builder:
         start: _Node | None = self._root
         digest = new_digest()
         if call.base is not None:
-            base = self._placed.get(call.base.call)
+            base = self._located.get(call.base.call)
             start = None if base is None else _node_at(base, call.base.length)
             if base is not None and start is not None:
                 state = base.end_digest if start is base.end else base.prompt_digest
@@ -434,25 +456,31 @@ class _Builder:
         self._put_placeholders(trajectory)
         return trajectory.input_ids
 
-    def _tell_break(self, node: _CallNode, descent: _Descent) -> None:
-        """Says why a call does not go on where an earlier one ended."""
-        sibling = descent.sibling
-        if sibling is None or sibling.owner is None:
+    def _tell_break(self, node: _CallNode, newest: _Node | None) -> None:
+        """Says why a call does not go on where an earlier one ended. `newest` is where its prompt
+        leaves what earlier calls have."""
+        fork = None if newest is None else newest.parent
+        other = None if fork is None else _first_owner(fork, node)
+        if fork is None or other is None:
             is_continued = node.parent is not None and node.parent.end is node.prompt
-            if node.prompt.owner is not node and not is_continued:
+            if newest is None and not is_continued:
                 self._note("repeated", node.call, "this prompt was sent before")
             return
-        other = sibling.owner
-        if node.parent is not None and descent.depth < other.prompt.depth:
+        if node.parent is not None and fork.depth < other.prompt.depth:
             text = f"two calls go on from {node.parent.call.id} in different ways"
             self._note("branch", node.call, text)
             return
-        old = other.latest
+        self._breaks.append(_ChainBreak(node, other.latest, fork.depth))
+
+    def _explain_break(self, node: _CallNode, old: _CallNode, depth: int) -> None:
+        """Notes why a call left the ids of another: asked when it is known which calls went on."""
         cause = None
         if self._explain is not None:
             cause = self._explain(self._met(old.end), self._met(node.prompt))
-        place = f"its prompt leaves the ids of {old.call.id} after {descent.depth} tokens"
         kind, why = cause or BreakCause("rewritten", "")
+        if kind == COMPACTED and _went_on(old, node):
+            kind, why = "new_conversation", "the other conversation went on beside it"
+        place = f"its prompt leaves the ids of {old.call.id} after {depth} tokens"
         self._note(kind, node.call, f"{place}: {why}" if why else place)
 
 
@@ -462,6 +490,31 @@ _STATES: dict[CallState, str] = {
     "failed": "the backend failed before the answer ended",
     "unfinished": "it has not ended: it is running, or the gateway was stopped",
 }
+
+
+def _went_on(old: _CallNode, node: _CallNode) -> bool:
+    """Whether an older call was continued after a node began, or was still running then: a
+    conversation that was shortened would have ended with it."""
+    ended, began = old.call.details.get("ended"), node.call.details.get("started")
+    is_running = ended is not None and began is not None and ended > began
+    return is_running or any(child.call.number > node.call.number for child in old.children)
+
+
+def _bases_first(calls: Iterable[RecordedCall]) -> Iterator[RecordedCall]:
+    """Calls in their order, but each behind the one that its prompt is stored after."""
+    waiting = {call.id: call for call in calls}
+    while waiting:
+        chain = [waiting.pop(next(iter(waiting)))]
+        while (base := chain[-1].base) is not None and base.call in waiting:
+            chain.append(waiting.pop(base.call))
+        yield from reversed(chain)
+
+
+def _first_owner(fork: _Node, node: _CallNode) -> _CallNode | None:
+    """The first call that goes on from a place in another way than a node does."""
+    owners = [child.owner for child in fork.children.values()]
+    others = [owner for owner in owners if owner is not None and owner is not node]
+    return min(others, key=lambda other: other.call.number, default=None)
 
 
 def _continued(node: _Node) -> _CallNode | None:

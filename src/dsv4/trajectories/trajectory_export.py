@@ -13,7 +13,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from importlib import import_module
 from itertools import islice
@@ -21,10 +21,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from dsv4.errors import Error, OptionError, mismatch
-from dsv4.trajectories.recorded_calls import RecordedCall
+from dsv4.trajectories.recorded_calls import RecordedCall, seal_of
 from dsv4.trajectories.session_file import SAID_OF_SESSION, SessionFile, SessionRecord
 from dsv4.trajectories.trainer_client import Client
-from dsv4.trajectories.trainer_rows import ROW_FORMATS, Row, RowFormat, rows_of
+from dsv4.trajectories.trainer_rows import (
+    ROW_FORMATS,
+    Row,
+    RowFormat,
+    SessionRows,
+    TokenBalance,
+    session_rows,
+)
 from dsv4.trajectories.trajectory_builder import build
 
 if TYPE_CHECKING:
@@ -40,12 +47,28 @@ class ExportError(Error):
 
 @dataclass(slots=True)
 class Exported:
-    """What an export came to: how many `sessions` were read, how many `rows` were written, and how
-    many trajectories were `left_out`, by the reason."""
+    """What an export came to.
+
+    - `sessions`, `rows`, `left_out`: how many sessions were read and rows written, and how many
+      trajectories were left out, by the reason.
+    - `sampled_tokens`, `written_tokens`, `left_out_tokens`: the tokens that were sampled, those
+      that are trained on in the rows, and the others by the reason: the first is the sum of both.
+    - `unsealed`: how many closed sessions have no seal, because an older release recorded them.
+    """
 
     sessions: int = 0
     rows: int = 0
     left_out: Counter[str] = field(default_factory=Counter)
+    sampled_tokens: int = 0
+    written_tokens: int = 0
+    left_out_tokens: Counter[str] = field(default_factory=Counter)
+    unsealed: int = 0
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Exported:
+        """The summary of which a journal has the `values`, as `asdict` gives them."""
+        counters = {name: Counter(values[name]) for name in ("left_out", "left_out_tokens")}
+        return cls(**(values | counters))
 
 
 def built_session(
@@ -74,7 +97,15 @@ def built_session(
         "closed": record.is_closed,
         **built.to_json(),
         "complete": built.complete and record.complete,
+        "seal": _proven_seal(record, calls),
     }
+
+
+def _proven_seal(record: SessionRecord, calls: Collection[RecordedCall]) -> dict[str, Any] | None:
+    """The seal of a session, and whether its calls prove it."""
+    if record.seal is None:
+        return None
+    return {**record.seal.to_json(), "holds": seal_of(calls) == record.seal}
 
 
 def read_sessions(
@@ -104,8 +135,9 @@ def read_sessions(
         return
     with _opened(source) as file:
         for record in _records(file, group, closed, after):
-            calls = list(file.calls(record.id))
-            yield built_session(record, calls, shared=shared, include=include, tokenizer=tokenizer)
+            found = file.session_with_calls(record.id)
+            if found is not None:  # else it was deleted in the meantime
+                yield built_session(*found, shared=shared, include=include, tokenizer=tokenizer)
 
 
 def read_session(
@@ -118,11 +150,10 @@ def read_session(
 ) -> dict[str, Any] | None:
     """One session of a file, as `read_sessions` gives it; None if there is none of this id."""
     with _opened(path) as file:
-        record = file.session(id)
-        if record is None:
+        found = file.session_with_calls(id)
+        if found is None:
             return None
-        calls = list(file.calls(id))
-        return built_session(record, calls, shared=shared, include=include, tokenizer=tokenizer)
+        return built_session(*found, shared=shared, include=include, tokenizer=tokenizer)
 
 
 @contextmanager
@@ -170,7 +201,8 @@ def export(
     `source`, `group`, `closed`, `key`, `shared` and `include` are as in `read_sessions`. `output`
     ends with `.jsonl` or `.parquet`; `format` says whose fields the rows have. `resume` continues
     an export that was interrupted, `overwrite` replaces what is there. Returns what was read and
-    written. Raises an `ExportError`, and an `OptionError` for an option that is wrong.
+    written. Raises an `ExportError`, also for a session of which a sampled token is missing, and an
+    `OptionError` for an option that is wrong.
     """
     if format not in ROW_FORMATS:
         expected = ", ".join(ROW_FORMATS)
@@ -192,7 +224,7 @@ def export(
                 shared=shared,
                 include=include,
             ):
-                partial.add(session["number"], *rows_of(session, format))
+                partial.add(session, session_rows(session, format))
             partial.finish()
     except OSError as error:
         raise ExportError(f"{path}: {error.strerror or error}") from None
@@ -213,9 +245,7 @@ class _PartialRows:
         self._file: BinaryIO = open(self._partial, "r+b" if journal else "wb")  # noqa: SIM115
         if journal:
             self.after = journal["after"]
-            self.summary = Exported(
-                journal["sessions"], journal["rows"], Counter(journal["left_out"])
-            )
+            self.summary = Exported.from_json(journal["summary"])
             self._file.truncate(journal["size"])
             self._file.seek(journal["size"])
 
@@ -229,14 +259,19 @@ class _PartialRows:
             raise ExportError(f"{self._journal}: {problem}; give the same ones, or start anew")
         return journal if self._partial.exists() else None
 
-    def add(self, number: int, rows: list[Row], left_out: Counter[str]) -> None:
-        for row in rows:
+    def add(self, session: dict[str, Any], made: SessionRows) -> None:
+        _check_balance(session, made.balance)
+        for row in made.rows:
             line = json.dumps(row, ensure_ascii=False, separators=(",", ":"))
             self._file.write(line.encode("utf-8", "replace") + b"\n")
         self.summary.sessions += 1
-        self.summary.rows += len(rows)
-        self.summary.left_out += left_out
-        self.after = number
+        self.summary.rows += len(made.rows)
+        self.summary.left_out += made.left_out
+        self.summary.sampled_tokens += made.balance.sampled
+        self.summary.written_tokens += made.balance.written
+        self.summary.left_out_tokens += made.balance.left_out
+        self.summary.unsealed += session["closed"] and session.get("seal") is None
+        self.after = session["number"]
         if self.summary.sessions % _PAGE == 0:
             self._note()
 
@@ -246,9 +281,7 @@ class _PartialRows:
             "job": self._job,
             "after": self.after,
             "size": self._file.tell(),
-            "sessions": self.summary.sessions,
-            "rows": self.summary.rows,
-            "left_out": self.summary.left_out,
+            "summary": asdict(self.summary),
         }
         beside = self._journal.with_name(self._journal.name + ".new")
         beside.write_text(json.dumps(journal), "utf-8")
@@ -272,6 +305,19 @@ class _PartialRows:
         if not self._file.closed:
             self._note()
             self._file.close()
+
+
+def _check_balance(session: dict[str, Any], balance: TokenBalance) -> None:
+    """Raises an `ExportError` where a sampled token is neither written nor left out for a reason,
+    or where the tokens are not those that were sealed."""
+    where, seal = f"session {session['id']}", session.get("seal")
+    if balance.missing:
+        account = f"sampled {balance.sampled}, written {balance.written}"
+        left = f"left out {balance.left_out.total()}"
+        raise ExportError(f"{where}: tokens are missing: {account}, {left}")
+    if seal is not None and not seal["holds"]:
+        found = f"found {balance.sampled} sampled tokens that are not those"
+        raise ExportError(f"{where}: {found} of its seal, which has {seal['sampled_tokens']}")
 
 
 # The types of columns by their names: the first row may have nulls where others have numbers. What

@@ -20,6 +20,7 @@ from dsv4.trajectories.recorded_calls import (
     WeightsChange,
     WeightsVersion,
     pack_call,
+    seal_of,
     unpack_call,
 )
 from dsv4.trajectories.session_file import (
@@ -36,7 +37,8 @@ from dsv4.trajectories.session_file import (
 
 # Each script is one step for the server, so that two workers never see half of a change. A session
 # is a hash; its calls are another, with the fields `n:ID` (its number), `w:ID` (the weights at its
-# start), `v:ID` (all of it, once it has ended) and `d:ID` where the client did not get it.
+# start), `v:ID` and `e:ID` (all of it and its place among the ends, once it has ended) and `d:ID`
+# where the client did not get it.
 _SCRIPTS = Path(__file__).with_name("redis_scripts")
 # Keys of all sessions together; others have a session's id, or the name of a group.
 _SHARED = ("index", "index:touched", "index:closed", "facts", "weights")
@@ -125,8 +127,11 @@ class RedisSessionStore:
         keys = self._keys(id, "session", "calls", "ends", "facts", "index:touched")
         value = _joined(pack_call(entry))
         facts = (call.id, value, call.sampled, time.time())
-        if not await self._run("finish", keys, *facts, *members):
+        state = await self._run("finish", keys, *facts, *members)
+        if not state:
             raise SessionRefused("unknown")
+        if state > 1:  # it was running when the session was closed
+            await self._seal(id)
         for name, *_, data in entry.pictures:
             if data is not None:
                 await self._keep_picture(id, name, data)
@@ -216,7 +221,13 @@ class RedisSessionStore:
         keys = self._keys(id, "session", "index:closed")
         if not await self._run("close", keys, id, time.time()):
             raise SessionRefused("unknown")
+        await self._seal(id)
         return await self._existing_record(id)
+
+    async def _seal(self, id: str) -> None:
+        calls = await self.calls(id)
+        ended = sum(call.end_number is not None for call in calls)
+        await self._run("seal", self._keys(id, "session"), ended, json.dumps(seal_of(calls)))
 
     async def delete(self, id: str) -> bool:
         keys = self._keys(id, "session", "calls", "ends", "index", "facts", "pictures")
@@ -278,7 +289,8 @@ def _recorded(fields: Mapping[bytes, bytes], id: str, number: int) -> RecordedCa
     if value is None:
         weights = json.loads(fields[f"w:{id}".encode()])
         return RecordedCall.begun(id, number, weights, float(fields[f"t:{id}".encode()]))
-    call = unpack_call(id, number, _split(value))
+    ended = fields.get(f"e:{id}".encode())
+    call = unpack_call(id, number, _split(value), None if ended is None else int(ended))
     return replace(call, delivered=False) if f"d:{id}".encode() in fields else call
 
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from starlette.routing import BaseRoute
@@ -35,6 +35,7 @@ from dsv4.serve.plain_routes import RouteBody, RouteFunction, json_route
 from dsv4.serve.sessions import SessionStore
 from dsv4.serve.sessions.session_calls import checked_session_id, session_error
 from dsv4.serve.storage.turn_stores import StoreFailure
+from dsv4.trajectories.recorded_calls import RecordedCall
 from dsv4.trajectories.session_file import SessionRecord, SessionRefused, new_session_id
 from dsv4.trajectories.trajectory_export import built_session
 
@@ -154,8 +155,7 @@ class SessionRoutes:
 
     async def trajectories(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
         query = query_of(scope)
-        record = await self._existing_record(scope)
-        calls = await self._store.calls(record.id)
+        record, calls = await self._existing_session(scope)
         return await asyncio.to_thread(
             built_session,
             record,
@@ -189,6 +189,17 @@ class SessionRoutes:
         if record is None:
             raise SessionRefused("unknown")
         return record
+
+    async def _existing_session(self, scope: Scope) -> tuple[SessionRecord, Sequence[RecordedCall]]:
+        """A session and its calls, which its seal is of: they are read again where a call ended in
+        between, which ran when the session was closed."""
+        record = await self._existing_record(scope)
+        while True:
+            calls = await self._store.calls(record.id)
+            again = await self._existing_record(scope)
+            if again.seal == record.seal:
+                return record, calls
+            record = again
 
     def _body(self, data: bytes) -> JsonObject:
         return read_json(data or b"{}", self._server.settings.max_depth)
