@@ -241,7 +241,7 @@ USAGES = _all(
     _rounded("rounds up to 64", lambda n: ceil(n / 64) * 64),
     _rounded("rounds down to hundreds", lambda n: n // 100 * 100),
     *(
-        _billed(f"counts at least {n}", lambda count, n=n: max(count, n), "billing-floor")  # type: ignore[misc]
+        _billed(f"counts at least {n}", lambda count, n=n: max(count, n), "billing-least")  # type: ignore[misc]
         for n in (100, 300)
     ),
     _billed("counts nothing", lambda n: 0, "counts-constant", hides=True),

@@ -23,13 +23,17 @@ HIGHEST_FACTOR = 100
 Counted = Sequence[tuple[int, int]]
 
 
+def _down(value: Fraction) -> int:
+    return value.numerator // value.denominator
+
+
 def _nearest(value: Fraction) -> int:
-    return math.floor(value + Fraction(1, 2))
+    return _down(value + Fraction(1, 2))
 
 
 ROUNDINGS: Mapping[str, Callable[[Fraction], int]] = {
     "up": math.ceil,
-    "down": math.floor,
+    "down": _down,
     "to the nearest": _nearest,
     "to the nearest even": round,
 }
@@ -64,7 +68,7 @@ class CountPattern:
         if self.added:
             return "billing-offset"
         if self.least:
-            return "billing-floor"
+            return "billing-least"
         return "billing-rounded" if self.step > 1 else "billing-factor"
 
     def __str__(self) -> str:
