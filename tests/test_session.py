@@ -51,7 +51,8 @@ def has_place_later(before: list[Any], message: Any, chosen: Any) -> bool:
     answer in V3.2, and in V4.1 one with a developer turn, which then vanishes."""
     dialect, role = str(chosen.get("dialect")), message.get("role")
     has_developer = any(each.get("role") == "developer" for each in (*before, message))
-    if (dialect, role) != ("v3.2", "assistant") and (dialect != "v4.1" or not has_developer):
+    later = has_developer and dialect.startswith("v4.1")
+    if (dialect, role) != ("v3.2", "assistant") and not later:
         return False
     try:
         dsv4.encode([*before, message, user("")], **chosen)
@@ -135,7 +136,8 @@ class Case(NamedTuple):
 
     @property
     def asking_roles(self) -> tuple[str, ...]:
-        in_turns = self.dialect.layout == "v4"  # where results are part of user turns
+        # Where results are part of user turns, and ask as these do.
+        in_turns = self.dialect.layout == "v4" and self.dialect.results_ask
         return ("user", "tool", "developer") if in_turns else ("user", "developer")
 
     def asks_after(self, conversation: list[Any]) -> bool:

@@ -54,7 +54,7 @@ __all__ = [
 Role: TypeAlias = Literal["system", "user", "assistant", "tool", "latest_reminder", "developer"]
 """Who speaks in a message."""
 
-DialectName: TypeAlias = Literal["v4", "v4-0731", "v4-vision", "v4.1", "v3.2"]
+DialectName: TypeAlias = Literal["v4", "v4-0731", "v4-vision", "v4.1", "v4.1-1017", "v3.2"]
 """A release of the format, as in `dsv4.DIALECTS`."""
 
 Effort: TypeAlias = Literal["low", "high", "max"] | int

@@ -21,7 +21,7 @@ def encode(*messages: dict[str, Any], **options: Any) -> str:
 
 
 def test_the_releases() -> None:
-    assert list(DIALECTS) == ["v4", "v4-0731", "v4-vision", "v4.1", "v3.2"]
+    assert list(DIALECTS) == ["v4", "v4-0731", "v4-vision", "v4.1", "v4.1-1017", "v3.2"]
     assert [str(dialect) for dialect in DIALECTS.values()] == list(DIALECTS)
 
 
@@ -85,7 +85,7 @@ def test_a_dialect_does_not_change() -> None:
 def test_unknown_dialect(dialect: Any) -> None:
     with pytest.raises(OptionError) as caught:
         dsv4.encode([user()], dialect=dialect)
-    expected = "one of v4, v4-0731, v4-vision, v4.1, v3.2, or a Dialect"
+    expected = "one of v4, v4-0731, v4-vision, v4.1, v4.1-1017, v3.2, or a Dialect"
     assert str(caught.value) == f"dialect: found {dialect!r}, expected {expected}"
 
 
@@ -109,7 +109,7 @@ def test_unknown_dialect(dialect: Any) -> None:
         # A provider's spelling of the point, and the checkpoint in a folder named after another.
         ("accounts/fireworks/models/deepseek-v4p1-flash", "v4.1"),
         ("deepseek-v4-1-flash", "v4.1"),
-        ("/models/DeepSeek-V4/DeepSeek-V4.1-Flash-1017", "v4.1"),
+        ("/models/DeepSeek-V4/DeepSeek-V4.1-Flash-1017", "v4.1-1017"),
         ("bedrock/eu.deepseek.v3.2", "v3.2"),
         ("deepseek-v3-2-251201", "v3.2"),
         # What follows the version is no minor number.
@@ -123,6 +123,12 @@ def test_unknown_dialect(dialect: Any) -> None:
         ("deepseek-v4-pro-2026-08-13", "v4-0731"),
         ("deepseek-v4-pro-270115", "v4-0731"),
         ("DeepSeek-V4-Flash-4096", "v4"),
+        ("DeepSeek-V4.1-Flash-0910", "v4.1"),
+        ("deepseek-v4p1-flash-261120", "v4.1-1017"),
+        # Names of configurations, and a client's mark for a long context.
+        *(("deepseek-v41-flash", "v4.1"), ("deepseek_v41", "v4.1"), ("deepseek_v32", "v3.2")),
+        *(("dsv41", "v4.1"), ("ds-v4", "v4")),
+        ("DeepSeek-V4.1-Flash-1017[1m]", "v4.1-1017"),
     ],
 )
 def test_dialect_of_a_model(model: str, dialect: str) -> None:
@@ -134,6 +140,7 @@ def test_dialect_of_a_model(model: str, dialect: str) -> None:
     [
         *("", "gpt-4", "DeepSeek-V3", "DeepSeek-V3.2-Exp", "DeepSeek-V40", "DeepSeek-V4.2"),
         *("DeepSeek-V4.10", "DeepSeek-V4-2", "llama-v4", "deepseek-v3p2-exp", None, 4),
+        *("deepseek-v411", "deepseek-v31", "adsv41"),
         # A date without a year, from before the release; and another model that learned from it.
         *("DeepSeek-V4-0115", "Qwen3-8B-DeepSeek-V4-Distill"),
     ],

@@ -133,7 +133,7 @@ class TestImages:
             dsv4.encode([user([text("see"), self.ONE])], dialect=dialect)
         assert str(caught.value) == (
             "messages[0].content[1]: found a block of type 'image_url', expected type \"text\": "
-            "images need the dialect v4-vision or v4.1"
+            "images need the dialect v4-vision or v4.1 or v4.1-1017"
         )
         assert "[Unsupported image_url]" in encode(result([self.ONE]), dialect=dialect)
 

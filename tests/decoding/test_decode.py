@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import dsv4
-from builders import VECTORS, vectors
+from builders import vectors
 from conversations import Conversation
 from dsv4 import V3_2_SERVED
 from dsv4._decode.part_readers import MAX_ATTEMPTS
@@ -31,15 +31,22 @@ dialects = st.sampled_from(DIALECTS)
 seeds = st.integers(0, 2**32)
 
 
+# Prompts that no request of the native API writes, by file and row: of a task that another user
+# turn follows, and of a context that the released function drops once more by itself.
+NOT_NATIVE = {(f"v4.1-{file}", row) for file in ("1017", "released") for row in (63, 116)}
+
+
 def recorded() -> list[tuple[str, str]]:
     """Every prompt that a released encoder wrote, with its dialect."""
+    files = [
+        *((dialect, dialect) for dialect in DIALECTS),
+        *(("v4.1", f"v4.1-{revision}") for revision in ("namespaces", "released")),
+    ]
     return [
         (dialect, case["prompt"])
-        for dialect in DIALECTS
-        for path in sorted(VECTORS.glob(f"encode-{dialect}*.jsonl"))
-        if path.stem.removeprefix("encode-") in (dialect, f"{dialect}-namespaces")
-        for case in vectors(path.name)
-        if "prompt" in case
+        for dialect, file in files
+        for row, case in enumerate(vectors(f"encode-{file}.jsonl"))
+        if "prompt" in case and (file, row) not in NOT_NATIVE
     ]
 
 

@@ -89,9 +89,7 @@ def _is_short(log: str) -> bool:
 def _dialect(args: CacheOptions, profile: Profile, model: object) -> str:
     """The dialect of the options, or of the model, in the words of this server."""
     named = shared.dialect_of_request(args, model)
-    if named in profile.dialects:
-        return str(named)
-    return profile.dialects[0] if named in (None, "v4", "v4-0731") else str(named)
+    return profile.dialects[0] if named is None else profile.own_dialect(str(named))
 
 
 # What is printed.

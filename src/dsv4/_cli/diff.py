@@ -235,10 +235,9 @@ def _only_body(path: str) -> Any:
 
 
 def _profile_dialect(args: DiffOptions, body: object) -> str:
-    """V4 or V4.1, from the options, or else from the request's model."""
+    """The dialect, from the options, or else from the request's model."""
     model = body.get("model") if isinstance(body, dict) else None
-    dialect = shared.dialect_of_request(args, model)
-    return "v4" if dialect in (None, "v4-0731") else str(dialect)
+    return str(shared.dialect_of_request(args, model) or "v4")
 
 
 def _comparison_json(compared: Comparison) -> str:

@@ -8,9 +8,8 @@ from __future__ import annotations
 from dsv4._format import tokens
 from dsv4._format.dialects import DIALECTS, V3_2, V4, V4_1, Dialect
 
-# The most usual first: it is taken where a prompt may be of several.
-DIALECT_ORDER = ("v4", "v4-0731", "v4-vision", "v4.1", "v3.2")
 _FAMILY = {"v4", "v4-0731", "v4-vision"}
+_SYSTEM_FAMILY = {name for name, dialect in DIALECTS.items() if dialect.system_token is not None}
 
 _OPENS_CALLS = f"<{tokens.DSML}"
 _V4_CALLS = f"{_OPENS_CALLS}{V4.tags.calls}>"
@@ -29,27 +28,27 @@ _FAMILY_TOKENS = (tokens.LATEST_REMINDER, *tokens.TASK_TOKENS.values())
 
 
 def dialects_of(text: str) -> tuple[Dialect, ...]:
-    """The dialects that a prompt may be written in, the most usual first."""
+    """The dialects that a prompt may be written in, the most usual and the oldest first."""
     names = _dialect_names(text)
-    return tuple(DIALECTS[name] for name in DIALECT_ORDER if name in names)
+    return tuple(DIALECTS[name] for name in DIALECTS if name in names)
 
 
 def _dialect_names(text: str) -> set[str]:
     # Before the signs of V3.2: an open, empty answer of V4.1 looks like one of V3.2's headers.
     if text.startswith(tokens.SYSTEM) or _any_in(text, *_V4_1_SYSTEMS):
-        return {"v4.1"}
+        return _SYSTEM_FAMILY
     if _any_in(text, *_V3_2_SIGNS):
         return {"v3.2"}
     if all(tag in text for tag in _V4_1_CALLS):
-        return {"v4.1"}
+        return _SYSTEM_FAMILY
     if tokens.IMAGE in text:
-        return {"v4-vision", "v4.1"} if _may_be_v4_1(text) else {"v4-vision"}
+        return {"v4-vision", *_SYSTEM_FAMILY} if _may_be_v4_1(text) else {"v4-vision"}
     effort = _effort_in_front(text)
     if effort:
         return {name for name in _FAMILY if effort in _effort_texts(name)}
     names = {*_FAMILY}
     if _may_be_v4_1(text):
-        names.add("v4.1")
+        names |= _SYSTEM_FAMILY
     if not _any_in(text, *_V4_RESULTS, _V4_CALLS, *_FAMILY_TOKENS):
         names.add("v3.2")
     return names

@@ -181,10 +181,17 @@ class PromptPlan:
         # The last turn that asks: before it, old reasoning may be dropped.
         turns, scan = self.turns, self.scan
         backwards = range(len(turns) - 1, -1, -1)
-        self.last = next((n for n in backwards if _asks(turns[n])), -1)
+        self.last = next((n for n in backwards if self._asks(n)), -1)
         self._sections: list[list[Section]] = [[]] * len(turns)
         if self.interpretation.sections and scan.sections:
             self._sections = [scan.sections_in(turn.start, turn.end) for turn in turns]
+
+    def _asks(self, n: int) -> bool:
+        turn = self.turns[n]
+        if turn.role != "user" or self.dialect.results_ask:
+            return turn.role == "user" or (turn.role == "system" and turn.opened)
+        parts = self.parts_of(n)
+        return not parts or not all(part.is_result for part in parts)
 
     @property
     def has_developers(self) -> bool:
@@ -366,11 +373,13 @@ class PromptPlan:
         return not ends[0] or (turn.role == "assistant" and not ends[1])
 
     def parts_of(self, n: int) -> list[UserTurnPart]:
-        """A user turn in results and texts. Where nothing was called, results are text."""
+        """A user turn in results and texts. Where nothing was called, results are text, unless it
+        matters whether a turn has any text."""
         turn = self.turns[n]
         if self.interpretation.results and turn.task is None and self._may_have_results(turn):
             parts = user_turn_parts(self.text, turn.start, turn.end, self.dialect.image_token)
-            if self.scan.first_call < turn.start or any(map(self._is_pictured, parts)):
+            called = self.scan.first_call < turn.start or not self.dialect.results_ask
+            if called or any(map(self._is_pictured, parts)):
                 return parts
         return [UserTurnPart(False, turn.start, turn.end)]
 
@@ -393,10 +402,6 @@ class PromptPlan:
         """Whether a developer's turn would be in the prompt: before the last question it is dropped
         together with old reasoning."""
         return not self.dropping or n >= self.last
-
-
-def _asks(turn: PromptTurn) -> bool:
-    return turn.role == "user" or (turn.role == "system" and turn.opened)
 
 
 def _starts_opened(turns: list[PromptTurn]) -> bool:

@@ -104,7 +104,7 @@ def _decode_as(source: _PromptSource, dialect: Dialect, likely: tuple[Dialect, .
     scan = ScannedPrompt(source.mask.text, dialect, source.images)
     served = dialect is V3_2_SERVED
     release = V3_2 if served else dialect
-    names = (release.name, *(other.name for other in likely if other is not release))
+    others = [other for other in likely if other is not release]
     same_text: Decoded | None = None
     first: Decoded | None = None
     for interpretation in _interpretations(source.is_known):
@@ -114,9 +114,14 @@ def _decode_as(source: _PromptSource, dialect: Dialect, likely: tuple[Dialect, .
             prompt = _maybe_encoded(request)
         except RecursionError:  # tools that are nested too deep: they can stay text
             continue
-        notes = (*log_notes(source.text), *reading.notes, *_dialect_notes(names, served))
+        differing = None
         if prompt is not None and source.is_same_text(prompt):
             differing = source.other_token(prompt)
+            if differing is None:
+                others = [other for other in others if _may_be_too(source, other, release)]
+        names = (release.name, *(other.name for other in others))
+        notes = (*log_notes(source.text), *reading.notes, *_dialect_notes(names, served))
+        if prompt is not None and source.is_same_text(prompt):
             if differing is None:
                 return Decoded(request, True, notes, names)
             foreign = _token_note(source.text, differing)
@@ -127,6 +132,16 @@ def _decode_as(source: _PromptSource, dialect: Dialect, likely: tuple[Dialect, .
     best = same_text or first
     assert best is not None
     return best
+
+
+def _may_be_too(source: _PromptSource, other: Dialect, written: Dialect) -> bool:
+    """Whether a prompt of one dialect may be of another, of which it shows no sign to the contrary.
+
+    Whether results ask shows only in what is dropped: the other one must write the prompt, too.
+    """
+    if other.results_ask == written.results_ask or tokens.RESULT_START not in source.text:
+        return True
+    return _decode_as(source, other, ()).exact
 
 
 # Prompts as logs and Python's `repr` write them: quoted, with escapes, and other text around them.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
 from operator import itemgetter
-from typing import Any
+from typing import Any, Literal
 
 from dsv4._encode.inputs import (
     IMAGE_TYPES,
@@ -28,8 +28,6 @@ from dsv4._encode.prompt import (
     BETWEEN_ITEMS,
     BETWEEN_MODEL_ITEMS,
     CALL_NAME_END,
-    IMAGE,
-    MODEL_IMAGE,
     RESPONSE_FORMAT_START,
     DialectFragments,
     Omission,
@@ -191,15 +189,73 @@ def last_asking_index(messages: Sequence[MessageFields], dialect: Dialect, first
     """
     index = len(messages) - 1
     while index >= 0:
-        role = messages[index]["role"]
-        if role == "user" or (role == "tool" and dialect.results_ask):
-            break
-        if role == "developer" and role in dialect.roles:
-            break
-        if role == "system" and dialect.systems_ask == "later" and (index or not first):
+        message = messages[index]
+        if message["role"] in _MERGING and not (dialect.results_ask or _says(message)):
+            index, asking = _asking_in_run(messages, index)
+            if asking is not None:
+                return asking
+        elif _asks(message, dialect, first and not index):
             break
         index -= 1
     return index
+
+
+def _asks(message: MessageFields, dialect: Dialect, is_first: bool) -> bool:
+    role = message["role"]
+    if role != "system":
+        return role in _MERGING or (role == "developer" and role in dialect.roles)
+    if is_first or dialect.systems_ask != "later":
+        return False
+    return dialect.results_ask or _says(message) is not False
+
+
+def _asking_in_run(messages: Sequence[MessageFields], end: int) -> tuple[int, int | None]:
+    """Where the run of user turns begins that ends at `end`, and the last message of the last turn
+    in it that asks although results alone do not (section 14)."""
+    begin, asking = end, None
+    while begin and messages[begin - 1]["role"] in _MERGING:
+        begin -= 1
+    start = begin
+    while start <= end:
+        stop = turn_stop(messages, start)
+        if turn_says(messages[start:stop]):
+            asking = stop - 1
+        start = stop
+    return begin, asking
+
+
+def turn_says(turn: Sequence[MessageFields]) -> bool:
+    """Whether a user turn has a text or an image, or no block at all, and so asks anywhere."""
+    said = [_says(message) for message in turn]
+    return True in said or False not in said
+
+
+def _says(message: MessageFields) -> bool | None:
+    """Whether a message has a text or an image, and not only results and other blocks. None where
+    it has no block at all."""
+    if message["role"] == "tool":
+        return False
+    listed = maybe_list(message.get(block_field(message)))
+    if listed is None:
+        return True
+    return any(type_of(block) in SPOKEN_TYPES for block in listed) if listed else None
+
+
+SPOKEN_TYPES = ("text", *IMAGE_TYPES)
+
+
+def block_field(message: MessageFields) -> Literal["content", "content_blocks"]:
+    """The field whose blocks are read, where lists are blocks (section 12.1). Empty
+    `content_blocks` do not take the place of a list."""
+    blocks = message.get("content_blocks")
+    if blocks is None or (_is_empty_list(blocks) and maybe_list(message.get("content"))):
+        return "content"
+    return "content_blocks"
+
+
+def _is_empty_list(value: object) -> bool:
+    listed = maybe_list(value)
+    return listed is not None and not listed
 
 
 def are_plain(messages: Sequence[Any]) -> bool:
@@ -372,7 +428,7 @@ def _of_message(
     task = message.get("task")
     if role == "user" and isinstance(task, str) and task == "read_url" and rules.url_field:
         read.add(rules.url_field)
-    blocks = dialect.lists_are_blocks and message.get("content_blocks") is not None
+    blocks = dialect.lists_are_blocks and block_field(message) == "content_blocks"
     # Of another role's blocks nothing is written beside a text.
     if blocks and (role == "user" or not isinstance(message.get("content"), str)):
         read.add("content_blocks")
@@ -387,7 +443,8 @@ def _of_message(
             yield Omission(index, field, "joined")
         elif field not in read:
             yield Omission(index, field, "unread")
-    if dialect.lists_are_blocks and role != "user":
+    named = role == "user" or (role == "tool" and dialect.result_blocks_named)
+    if dialect.lists_are_blocks and not named:
         field = "content_blocks" if "content_blocks" in read else "content"
         for item in maybe_list(message.get(field)) or ():
             if type_of(item) not in ("text", *IMAGE_TYPES):
@@ -398,7 +455,7 @@ def _has_no_blocks(turn: Sequence[MessageFields]) -> bool:
     """Whether a user turn brings no block, where lists are blocks (section 12.1)."""
     return all(
         message["role"] == "user"
-        and message.get("content_blocks") is not None
+        and block_field(message) == "content_blocks"
         and not maybe_list(message["content_blocks"])
         for message in turn
     )
@@ -474,7 +531,8 @@ class TurnWriter:
         if listed is None:
             self.flat.append(text_of(content, location))
             return
-        image = MODEL_IMAGE if between is BETWEEN_MODEL_ITEMS else IMAGE
+        words = fragments_of(self.dialect)
+        image = words.model_image if between is BETWEEN_MODEL_ITEMS else words.image
         is_first = True
         for n, item in enumerate(listed):
             block = maybe_dict(item) or {}

@@ -141,6 +141,8 @@ class Dialect:
     # Effort as the caller names it -> what is written before the first turn in thinking mode.
     efforts: Mapping[str | int | None, str]
     efforts_described: str
+    # How many tokens a prompt and its answer may have together.
+    context: int = 1_048_576
     # Whether "", 0 and False are no effort, as the release has it.
     false_efforts_are_none: bool = False
     special_tokens: tuple[Special, ...] = tokens.V4_TOKENS
@@ -154,6 +156,8 @@ class Dialect:
     systems_ask: SystemsAsk = "never"
     # Whether a turn of tool results alone counts as the last user turn.
     results_ask: bool = True
+    # Whether blocks of a tool's list that are no text and no image are named, as a user's are.
+    result_blocks_named: bool = False
     # Stands for an image; a dialect without it has no images.
     image_token: Special | None = None
     # How many tokens an image has; None where there are no images, or where it is not known.
@@ -180,16 +184,21 @@ class Dialect:
             count = f"{_SCHEMAS} {self.tools_section.count(_SCHEMAS)} times"
             raise OptionError("tools_section", f"found {count}, expected it once")
         object.__setattr__(self, "efforts", MappingProxyType(dict(self.efforts)))
+        own = [token for token in (self.system_token, self.image_token) if token is not None]
+        for field in ("special_tokens", "renamed_tokens"):
+            object.__setattr__(self, field, _with_own(getattr(self, field), own))
 
     @cached_property
     def tools_open(self) -> MarkupText:
         """The words before the tools' schemas."""
-        return markup(self.tags.spelled_in(self.tools_section).partition(_SCHEMAS)[0])
+        words = self.tags.spelled_in(self.tools_section).partition(_SCHEMAS)[0]
+        return markup(words, self.special_tokens)
 
     @cached_property
     def tools_close(self) -> MarkupText:
         """The words behind them."""
-        return markup(self.tags.spelled_in(self.tools_section).partition(_SCHEMAS)[2])
+        words = self.tags.spelled_in(self.tools_section).partition(_SCHEMAS)[2]
+        return markup(words, self.special_tokens)
 
     def __hash__(self) -> int:
         return hash(self.name)
@@ -202,6 +211,18 @@ class Dialect:
 
     def __reduce__(self) -> tuple[object, ...]:
         return _unpickled, ({**fields_of(self), "efforts": dict(self.efforts)},)
+
+
+def _with_own(listed: tuple[Special, ...], own: list[Special]) -> tuple[Special, ...]:
+    """Tokens, with `own` ones in the places of those that have their ids, or else at the end."""
+    places = {token.id: place for place, token in enumerate(listed) if token.id is not None}
+    tokens = list(listed)
+    for token in own:
+        if token.id in places:
+            tokens[places[token.id]] = token
+        elif token not in tokens:
+            tokens.append(token)
+    return tuple(tokens)
 
 
 def _unpickled(values: dict[str, Any]) -> Dialect:
@@ -255,6 +276,7 @@ V4_1 = replace(
     arguments="anything",
     namespaces=True,
 )
+V4_1_1017 = replace(V4_1, name="v4.1-1017", results_ask=False, result_blocks_named=True)
 
 V3_2 = replace(
     V4,
@@ -264,17 +286,20 @@ V3_2 = replace(
     efforts_described="None",
     special_tokens=tokens.V3_2_TOKENS,
     layout="v3.2",
+    context=131_072,
     roles=tuple(role for role in ROLES if role != "latest_reminder"),
     arguments="object",
-    tools_section=texts.TOOLS_SECTION_V3_2,
+    tools_section=texts.TOOLS_SECTION_V3_2.replace(
+        f"{tokens.DSML}function_calls", f"{tokens.DSML}{V4.tags.calls}"
+    ),
 )
-_LINES = texts.TOOLS_SECTION_V3_2.splitlines(keepends=True)
+_LINES = V3_2.tools_section.splitlines(keepends=True)
 V3_2_SERVED = replace(
     V3_2, name="v3.2-served", tools_section="".join(line for line in _LINES if line != "\n")
 )
 """The dialect "v3.2" as vLLM and SGLang write it: without the blank lines of the tools text."""
 
-_RELEASES = (V4, V4_0731, V4_VISION, V4_1, V3_2)
+_RELEASES = (V4, V4_0731, V4_VISION, V4_1, V4_1_1017, V3_2)
 _BY_NAME = {release.name: release for release in _RELEASES}
 DIALECTS: Mapping[str, Dialect] = MappingProxyType(_BY_NAME)
 """Every release of the format that is known, by its name."""
@@ -282,30 +307,34 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(_BY_NAME)
 # The names of checkpoints. A name may have owners, providers and folders before the version, and a
 # size, a date or a quantisation behind it; the last version in it counts. The minor number stands
 # behind a point or its substitutes (4.1, 4_1, 4p1), or alone behind a hyphen (4-1, but not 4-1m,
-# 4-4bit or 4-0731).
+# 4-4bit or 4-0731), or behind nothing (41, but not 40).
 # Patterns are compiled when the first name is read: few programs read one.
 _VERSION = (
-    r"(?i)deepseek(?:-ai)?[-_ ./:]*v(?P<major>[0-9]+)"
+    r"(?i)(?:deepseek(?:-ai)?|(?<![a-z])ds)[-_ ./:]*v"
+    r"(?:(?P<short>[0-9])(?P<joined>[1-9])(?![0-9])|(?P<major>[0-9]+))"
     r"(?:[._p](?P<minor>[0-9]{1,2})(?![0-9])|-(?P<alone>[0-9])(?![0-9a-z])(?![-_ ]?bit))?"
 )
-_BY_VERSION: Mapping[tuple[int, int], Dialect] = {(3, 2): V3_2, (4, 0): V4, (4, 1): V4_1}
-# V3.2-Exp had another format, and what was distilled from a model is another model.
-_OTHER_FORMATS = {
-    V3_2: r"(?i)(?<![a-z])(?:exp(?![a-z])|experimental|distill)",
-    V4: r"(?i)distill",
-    V4_1: r"(?i)distill",
+# Of each version: since when there is which release, by the dates in names (sections 11 and 14). A
+# name without a date is of the first.
+_BY_VERSION: Mapping[tuple[int, int], tuple[tuple[tuple[int, int, int], Dialect], ...]] = {
+    (3, 2): (((2025, 1, 1), V3_2),),
+    (4, 0): (((2026, 4, 1), V4), ((2026, 7, 31), V4_0731)),
+    (4, 1): (((2026, 9, 1), V4_1), ((2026, 10, 17), V4_1_1017)),
 }
+# V3.2-Exp had another format, and what was distilled from a model is another model.
+_DISTILLED = r"(?i)distill"
+_OTHER_FORMATS = {(3, 2): r"(?i)(?<![a-z])(?:exp(?![a-z])|experimental|distill)"}
 _VISION = r"(?i)(?<![a-z])vision"
 # 0813, 260813, 20260813, 2026-08-13.
 _DATE = (
     r"(?i)(?<![0-9a-z])(?:(?P<year>(?:20)?2[0-9])[-_.]?)?"
     r"(?P<month>0[1-9]|1[0-2])[-_.]?(?P<day>0[1-9]|[12][0-9]|3[01])(?![0-9a-z])"
 )
-# A name that says no version. The official API serves V4.1 under `deepseek-v4-flash` and
+# Names that say no version. The official API serves V4.1 under `deepseek-v4-flash` and
 # `deepseek-v4-pro` as well, but those are also names of V4's weights.
-_OFFICIAL_NAME = "deepseek-flash"
-# Of V4: when it was released, and when its texts were changed (section 11).
-_V4_SINCE, _V4_CHANGED = (2026, 4, 1), (2026, 7, 31)
+_OFFICIAL_NAMES = ("deepseek-flash", "deepseek-flash-latest")
+# Claude Code's mark for a long context, which is no part of a name.
+_LONG_CONTEXT = "[1m]"
 
 
 def dialect_for(model: str) -> Dialect:
@@ -317,13 +346,13 @@ def dialect_for(model: str) -> Dialect:
     dialect = _named_dialect(model) if isinstance(model, str) else None
     if dialect is None:
         problem = f"no dialect is known for the model {short_repr(model)}"
-        if isinstance(model, str) and model.lower().rpartition("/")[2] == _OFFICIAL_NAME:
+        if isinstance(model, str) and _own_name(model) in _OFFICIAL_NAMES:
             served = "is a name of the official API, which has served DeepSeek-V4.1 under it since"
             problem += f": it {served} September 2026"
         raise UnknownModel(
             "model",
-            f"{problem}, expected a name that holds DeepSeek-V4, DeepSeek-V4…-0731, "
-            f"DeepSeek-V4.1 or DeepSeek-V3.2; else give one of {', '.join(DIALECTS)}",
+            f"{problem}, expected a name that holds DeepSeek-V4, DeepSeek-V4…-0731, DeepSeek-V4.1, "
+            f"DeepSeek-V4.1…-1017 or DeepSeek-V3.2; else give one of {', '.join(DIALECTS)}",
         )
     return dialect
 
@@ -333,25 +362,26 @@ def _named_dialect(model: str) -> Dialect | None:
     if not versions:
         return None
     version = versions[-1]
-    minor = version["minor"] or version["alone"] or "0"
-    dialect = _BY_VERSION.get((int(version["major"]), int(minor)))
-    if dialect is None or re.search(_OTHER_FORMATS[dialect], model):
+    minor = version["joined"] or version["minor"] or version["alone"] or "0"
+    number = int(version["short"] or version["major"]), int(minor)
+    releases = _BY_VERSION.get(number)
+    if releases is None or re.search(_OTHER_FORMATS.get(number, _DISTILLED), model):
         return None
-    return dialect if dialect is not V4 else _dialect_of_v4(model[version.end() :])
-
-
-def _dialect_of_v4(rest: str) -> Dialect | None:
-    """The dialect of a V4 by what its name says behind the version."""
-    if re.search(_VISION, rest):
+    rest = model[version.end() :]
+    if number == (4, 0) and re.search(_VISION, rest):
         return V4_VISION
     date = re.search(_DATE, rest)
     if date is None:
-        return V4
+        return releases[0][1]
     year = int((date["year"] or "2026")[-2:]) + 2000
     when = (year, int(date["month"]), int(date["day"]))
-    if when < _V4_SINCE:  # of which year it is, the name does not say
-        return None
-    return V4_0731 if when >= _V4_CHANGED else V4
+    # A date before the first one: of which year it is, the name does not say.
+    return next((release for since, release in reversed(releases) if when >= since), None)
+
+
+def _own_name(model: str) -> str:
+    """A model's name without those of its providers, and without what is no part of it."""
+    return model.lower().removesuffix(_LONG_CONTEXT).rpartition("/")[2]
 
 
 def dialect_named(name: str | Dialect) -> Dialect:

@@ -148,7 +148,7 @@ def _prefix_side(prompt: Prompt, numbers: dict[str, int]) -> PrefixSide:
     owned = AttributedIds()
     for piece in prompt.pieces:
         owned.add([numbers.setdefault(piece.text, len(numbers))], piece)
-    return PrefixSide(owned, lambda: prompt.dropped)
+    return PrefixSide(owned, prompt.dialect, lambda: prompt.dropped)
 
 
 class CachedPicture(NamedTuple):

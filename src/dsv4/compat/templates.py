@@ -5,7 +5,15 @@ from __future__ import annotations
 import json
 
 from dsv4._format import tokens
-from dsv4._format.dialects import NAME_END, ROLES, STRING_FALSE, STRING_TRUE, Dialect, dialect_named
+from dsv4._format.dialects import (
+    DIALECTS,
+    NAME_END,
+    ROLES,
+    STRING_FALSE,
+    STRING_TRUE,
+    Dialect,
+    dialect_named,
+)
 from dsv4._format.texts import RESPONSE_FORMAT, read_text
 from dsv4.errors import OptionError, mismatch
 from dsv4.types import DialectName
@@ -13,7 +21,7 @@ from dsv4.types import DialectName
 # What renders the template. Only `transformers` has a tag for what the model wrote.
 ENGINES = ("transformers", "minijinja", "llama.cpp", "jinja2")
 # The dialects that a template writes. V3.2 is another format, with a template of its own release.
-TEMPLATED = ("v4", "v4-0731", "v4-vision", "v4.1")
+TEMPLATED = tuple(name for name, dialect in DIALECTS.items() if dialect.layout == "v4")
 
 # Whether strings can be read as JSON: llama.cpp has neither such a filter nor a test for one.
 _READS_JSON: dict[str, str] = dict.fromkeys(
@@ -90,6 +98,8 @@ def _words(dialect: Dialect) -> list[tuple[str, str]]:
         "EFFORTS_DESCRIBED": dialect.efforts_described,
         "LISTS_ARE_BLOCKS": dialect.lists_are_blocks,
         "USERS_KEEP_TOOLS": dialect.users_keep_tools,
+        "RESULTS_ASK": dialect.results_ask,
+        "RESULT_BLOCKS_NAMED": dialect.result_blocks_named,
         "DEVELOPERS": "developer" in dialect.roles,
         "ANY_ARGUMENTS": dialect.arguments == "anything",
         "NAMESPACES": dialect.namespaces,

@@ -28,7 +28,6 @@ from dsv4.dataset.example_encoder import (
     EncodingJob,
     SplitShare,
     chunk_bytes_for_packing,
-    served_name,
 )
 from dsv4.dataset.resumable_output import unfinished_files
 from dsv4.errors import Error, short_repr
@@ -294,7 +293,7 @@ def _check_profile(options: DatasetOptions) -> None:
         if value is not None and name not in ("dialect", "tools"):
             problem = "found it with profile, expected it in each line, as the server reads it"
             raise DatasetError(f"{name}: {problem}")
-    dialect = served_name(options.dialect or "v4")
+    dialect = profile.own_dialect(str(options.dialect or "v4"))
     if dialect not in profile.dialects:
         expected = " or ".join(profile.dialects)
         raise DatasetError(f"dialect: found {dialect}, expected {expected} on {profile.server}")

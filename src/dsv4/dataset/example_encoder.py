@@ -22,7 +22,6 @@ from dsv4._check.message_checks import turns_without_token
 from dsv4._check.training_checks import find_unfit
 from dsv4._encode.prompt import Piece, Prompt
 from dsv4._encode.turns import NATIVE
-from dsv4._format.dialects import Dialect
 from dsv4._format.tokens import EOS, PAD, THINK_END, THINK_START, Special, markup
 from dsv4._images.image_source import identity
 from dsv4._inputs.input_files import BYTE_ORDER_MARK, decode_utf8, parse_unambiguous_json
@@ -567,7 +566,7 @@ class ChunkEncoder:
         body = {**line.body, "messages": messages}
         if request.tools:
             body["tools"] = list(request.tools)
-        return render(body, profile, dialect=served_name(request.dialect))
+        return render(body, profile, dialect=str(request.dialect))
 
     def _answer_ids(self, request: Request, messages: list[Any]) -> list[int]:
         """What the model writes in the last message."""
@@ -640,12 +639,6 @@ _READ_BESIDE_SERVER = ("messages", "tools", "model", "dialect")
 
 _QUESTION = Piece("", False, "template", None, "content")
 _ANSWERED = Piece("", False, "model", None, "content")
-
-
-def served_name(dialect: str | Dialect) -> str:
-    """The name under which servers know a dialect: they write V4 as revised."""
-    name = str(dialect)
-    return "v4" if name.startswith("v4-") else name
 
 
 def _markup_pieces(text: str) -> list[Piece]:

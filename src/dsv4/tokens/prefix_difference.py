@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from dsv4._encode.prompt import Omission, Piece, Prompt
 from dsv4._format import tokens
+from dsv4._format.dialects import Dialect
 from dsv4._images.image_source import identity
 from dsv4.tokens.coder import Coder, common_prefix_length
 from dsv4.tokens.masks import AttributedIds
@@ -55,8 +56,8 @@ def why_not_prefix(a: Prompt, b: Prompt, tokenizer: Coder | None = None) -> Diff
     """
     tokenizer = tokenizer or Coder.load()
     return difference_between(
-        ComparedPrompt(tokenizer.attributed(a), lambda: a.dropped, a.images),
-        ComparedPrompt(tokenizer.attributed(b), lambda: b.dropped, b.images),
+        ComparedPrompt(tokenizer.attributed(a), a.dialect, lambda: a.dropped, a.images),
+        ComparedPrompt(tokenizer.attributed(b), b.dialect, lambda: b.dropped, b.images),
     )
 
 
@@ -66,10 +67,12 @@ class ComparedPrompt:
     def __init__(
         self,
         attributed: AttributedIds,
+        dialect: Dialect,
         dropped: Callable[[], Iterable[Omission]],
         images: Sequence[Any] = (),
     ) -> None:
         self.attributed = attributed
+        self._dialect = dialect
         self._dropped = dropped
         self.images = images
 
@@ -107,16 +110,25 @@ class ComparedPrompt:
     def has(self, message: int | None, field: str) -> bool:
         return any(p.message == message and p.field == field for p in self.attributed.pieces)
 
+    def is_preamble(self, piece: Piece) -> bool:
+        """Whether a piece opens what no message brings: the request's own tools and format."""
+        is_system = piece.special and piece.text == self._dialect.system_token
+        return piece.message is None and is_system
+
     def comes_after(self, at: int, message: int | None) -> bool:
         """Whether there is something of a message from a piece on."""
         return any(piece.message == message for piece in self.attributed.pieces[at:])
 
     def asks_after(self, at: int) -> bool:
         """Whether a turn that asks for an answer begins from a piece on."""
-        opening = (tokens.USER, tokens.SYSTEM)
+        opening = (tokens.USER, self._dialect.system_token)
+        pieces = self.attributed.pieces
         return any(
-            piece.special and piece.field == "header" and piece.text in opening
-            for piece in self.attributed.pieces[at:]
+            pieces[n].special
+            and pieces[n].field == "header"
+            and pieces[n].text in opening
+            and (self._dialect.results_ask or _says(pieces, n + 1))
+            for n in range(at, len(pieces))
         )
 
     @cached_property
@@ -222,16 +234,27 @@ def _differs(field: str) -> Callable[[_Change], bool]:
     """Whether a field that stands here is another one in the other prompt."""
 
     def differs(c: _Change) -> bool:
-        here = c.was.field == field or (_is_preamble(c.was) and c.old.has(None, field))
+        here = c.was.field == field or (c.old.is_preamble(c.was) and c.old.has(None, field))
         here = here or (c.now.field == field and c.now.message in c.old.messages)
         return here and c.old.of(field) != c.new.of(field)
 
     return differs
 
 
-def _is_preamble(piece: Piece) -> bool:
-    """Whether a piece opens what no message brings: the request's own tools and format."""
-    return piece.message is None and piece.special and piece.text == tokens.SYSTEM
+def _says(pieces: Sequence[Piece], start: int) -> bool:
+    """Whether a user turn, whose pieces begin at `start`, has more than results."""
+    in_result, in_block = False, True
+    for n in range(start, len(pieces)):
+        piece = pieces[n]
+        if piece.field == "tool_result":
+            in_result, in_block = not in_result, False
+        elif not in_result:
+            if piece.field == "header" or (in_block and piece.field == "separator"):
+                return in_block
+            if piece.field != "separator":
+                return True
+            in_block = True
+    return in_block
 
 
 # Reasoning that one prompt shows and the other does not.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from dsv4._completion.message import Message, assemble
 from dsv4._encode.inputs import MessageFields, as_inputs, as_message, maybe_list
 from dsv4._encode.prompt import Omission, Piece, Prompt
-from dsv4._encode.turns import NATIVE, last_turn_start, turn_stop
+from dsv4._encode.turns import NATIVE, last_turn_start, turn_says, turn_stop
 from dsv4._format import tokens
 from dsv4._images.image_grid import ImageGrid, grids_of
 from dsv4._images.image_source import maybe_size
@@ -404,8 +404,8 @@ class Session:
             self._settled, self._settled_calls, self._starts_over = AttributedIds(), None, False
             self._settled_images = []
         self.rewritten = difference_between(
-            ComparedPrompt(old, tuple),
-            ComparedPrompt(new, lambda: _moved(prompt.dropped, start)),
+            ComparedPrompt(old, self._dialect, tuple),
+            ComparedPrompt(new, self._dialect, lambda: _moved(prompt.dropped, start)),
             before,
         )
         self._tail, self._settled_messages = new, start
@@ -462,9 +462,12 @@ class Session:
         asking = ("user", "tool", "developer") if developers else ("user", "tool")
         last = start
         while start < len(self._messages):
-            if self._messages[start]["role"] in asking:
+            stop = turn_stop(self._messages, start)
+            if self._messages[start]["role"] in asking and (
+                developers or self._dialect.results_ask or turn_says(self._messages[start:stop])
+            ):
                 last = start
-            start = turn_stop(self._messages, start)
+            start = stop
         return last
 
     def _drops(self) -> bool:

@@ -18,6 +18,7 @@ _RELEASES = {
     "v4-0731": "DeepSeek-V4 (texts of 31 July)",
     "v4-vision": "DeepSeek-V4 with vision",
     "v4.1": "DeepSeek-V4.1",
+    "v4.1-1017": "DeepSeek-V4.1 (revision of 17 October)",
     "v3.2": "DeepSeek-V3.2",
 }
 assert _RELEASES.keys() == DIALECTS.keys()

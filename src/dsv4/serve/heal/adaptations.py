@@ -27,6 +27,7 @@ from dsv4.errors import EncodeError
 from dsv4.profiles import PROFILES, Profile, load
 from dsv4.profiles.profile import profile_named
 from dsv4.profiles.recipe_schemas import strict_parameters
+from dsv4.profiles.server_requests import served_name
 from dsv4.serve.backend import Model
 from dsv4.serve.heal import adapted_messages
 from dsv4.serve.heal.adapted_messages import (
@@ -94,7 +95,7 @@ def adapted_server(kind: str, dialect: Dialect, settings: Settings) -> AdaptedSe
     if kind == NONE:
         return None
     name, profile = _profile_of(kind)
-    model = profile.own_dialect("v4.1" if dialect.system_token is not None else "v4")
+    model = profile.own_dialect(served_name(dialect))
     return AdaptedServer(name, profile, model, settings, frozenset(settings.skip_adaptations))
 
 

@@ -14,6 +14,7 @@ from dsv4.api.protocols import marked_chat_body
 from dsv4.api.request_fields import JsonObject
 from dsv4.errors import EncodeError
 from dsv4.profiles.profile import Profile, profile_named, shielded_prompt
+from dsv4.profiles.server_requests import served_name
 from dsv4.profiles.text_shields import shielded
 from dsv4.serve.backend import BackendError, Model
 from dsv4.serve.heal import adaptations
@@ -102,7 +103,7 @@ class Healer:
         profile, dialect = self._profile, self._dialect
         if profile is None or tokenizer is None or dialect is None:
             return None
-        name = profile.own_dialect("v4.1" if dialect.system_token is not None else "v4")
+        name = profile.own_dialect(served_name(dialect))
         chat_body, _ = marked_chat_body(body, protocol)
         if self.adapter.server is not None:
             chat_body, _ = adaptations.adapted(chat_body, self.adapter.server)
@@ -118,4 +119,5 @@ class Healer:
             "adapted_to": self.title,
             "learned_rules": self._has_learned_rules,
             "reasoning": self.habits.reasoning_place,
+            "unknown_fields": sorted(self.habits.unknown_fields),
         }
