@@ -15,9 +15,11 @@ from typing import Generic
 
 from dsv4.api import ApiError, ApiRequest, ContextOverflow
 from dsv4.api.api_request import ProtocolName
+from dsv4.api.ignored_fields import ignored_fields, unwritten_tasks
 from dsv4.api.neutral_request import Sampling
-from dsv4.api.protocols import FIELDS_READ, OPTION_FIELDS_READ, PROTOCOLS, ApiProtocol
-from dsv4.api.request_fields import JsonObject, unread_fields
+from dsv4.api.protocols import PROTOCOLS, ApiProtocol
+from dsv4.api.request_fields import JsonObject
+from dsv4.errors import path_of
 from dsv4.serve import asgi
 from dsv4.serve.access.api_keys import Key
 from dsv4.serve.backend import BackendError, Options
@@ -52,8 +54,8 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
 
     def _unread(self, body: JsonObject) -> list[str]:
         """The fields of a body that nothing here reads."""
-        protocol = self._protocol
-        return unread_fields(body, FIELDS_READ[protocol], OPTION_FIELDS_READ[protocol])
+        dialect = self._server.model.dialect
+        return list(map(path_of, ignored_fields(body, self._protocol, "body", dialect, own=False)))
 
     def _read_call(self, body: JsonObject) -> ApiRequest:
         """What a body asks for."""
@@ -153,6 +155,7 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
         call = await asyncio.to_thread(self._read_call, body) if is_slow else self._read_call(body)
         self._check_model(call, key)
         check_choices(call.n, server.settings)
+        unread += map(path_of, unwritten_tasks(body, call.request))
         if echo:
             call = replace(call, echo={**call.echo, **echo})
         server.metrics.count_ignored(self._protocol, unread)
