@@ -49,7 +49,7 @@ PYRIGHT := if $(BIN)/pyright --version >/dev/null 2>&1; \
 	then $(BIN)/pyright --pythonpath $(BIN)/python $$FILES; \
 	else echo "pyright cannot run here, so mypy alone has checked the types"; fi
 
-.PHONY: demo examples test run-tests check-all check-types test-coverage test-training test-all test-thorough test-mutants test-grammar test-large test-pythons test-wheel test-browser test-static-playground test-llamacpp test-official test-vllm test-sglang test-litellm clients implementations follow docs site dist format bench fuzz clean
+.PHONY: demo examples test run-tests check-all check-types test-coverage test-training test-all test-thorough test-mutants test-grammar test-large test-pythons test-wheel test-browser test-static-playground test-llamacpp test-official test-vllm test-sglang test-litellm clients implementations follow official-copies docs site dist format bench fuzz clean
 
 demo: $(VENV)/installed
 	$(BIN)/python examples/demo.py
@@ -200,6 +200,11 @@ implementations: $(VENV)/installed-for-tests
 # is not.
 follow: $(VENV)/installed-for-tests
 	$(BIN)/python scripts/follow.py $(PACKAGE)
+
+# Which official encoder vLLM, SGLang, ftllm and SpecForge carry in their newest wheels, by its SHA-256:
+# a file that is not known ends it with status 1. The wheels are 600 MB.
+official-copies: $(VENV)/installed-for-tests
+	$(BIN)/python scripts/official_copies.py $(PACKAGE)
 
 # Pages in a real browser. Without Chromium they are skipped, and say so; without npm, those that
 # look at a page as axe-core does.
