@@ -1,5 +1,5 @@
-"""What pyproject.toml cannot say of a distribution: links that work away from the repository, and
-the recorded cases of `dsv4 conform`, which a wheel has compressed.
+"""What pyproject.toml cannot say of a distribution: links that work away from the repository, the
+recorded cases of `dsv4 conform`, which a wheel has compressed, and the pages of `dsv4 docs`.
 
 The page of a package index shows README.md without the files beside it. So its links are made
 absolute, from the one setting `repository` in pyproject.toml. While that is empty they stay as
@@ -52,7 +52,7 @@ def metadata() -> dict[str, object]:
 
 
 class BuildWithCases(build_py):
-    """Packs the files of tests/ that `dsv4 conform` reads."""
+    """Packs the files that `dsv4 conform` reads, and the pages that `dsv4 docs` prints."""
 
     def run(self) -> None:
         super().run()
@@ -64,6 +64,10 @@ class BuildWithCases(build_py):
                 for path in sorted(ROOT.joinpath("tests", folder).glob(pattern)):
                     # The same bytes every time: no time of the file.
                     archive.writestr(ZipInfo(path.name), path.read_bytes(), ZIP_LZMA)
+        pages = Path(self.build_lib, "dsv4", "_docs")
+        pages.mkdir(exist_ok=True)
+        for path in sorted(ROOT.joinpath("docs").glob("*.md")):
+            pages.joinpath(path.name).write_bytes(path.read_bytes())
 
 
 if __name__ == "__main__":

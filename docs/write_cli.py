@@ -12,6 +12,7 @@ PAGE = Path(__file__).with_name("cli.md")
 HEAD = Path(__file__).with_name("cli_head.txt").read_text(encoding="utf-8")
 # The page of a command, and a picture of what it prints.
 MORE = {
+    "why": "[Error messages and symptoms](errors.md)",
     "show": "![The prompt of a conversation in colour](show.svg)",
     "parse": "![A completion with its repairs marked and explained](explain.svg)",
     "decode": "[Decoding a prompt](decoding.md)",

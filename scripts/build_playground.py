@@ -24,6 +24,7 @@ from typing import Any
 from dsv4 import _playground
 from dsv4._playground.page_functions import BrowserPlayground
 from dsv4._view.html_page import STYLE
+from dsv4._why.doc_pages import doc_pages
 from dsv4.tokens.vocabulary import find_vocabulary
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -105,6 +106,8 @@ def _packed_package() -> bytes:
                 continue
             entry = zipfile.ZipInfo(f"dsv4/{name.as_posix()}")
             file.writestr(entry, path.read_bytes(), zipfile.ZIP_DEFLATED)
+        errors = zipfile.ZipInfo("dsv4/_docs/errors.md")  # which verdicts are read from
+        file.writestr(errors, doc_pages()["errors"].read_bytes(), zipfile.ZIP_DEFLATED)
     return packed.getvalue()
 
 

@@ -18,7 +18,7 @@ from dsv4._playground.page_examples import example_sources
 from dsv4._playground.page_pictures import add_picture, picture_sizes
 from dsv4._playground.page_problem import PageProblem, message_and_location
 from dsv4._playground.page_request import PlaygroundContext, live_request
-from dsv4._playground.pasted_text import import_text
+from dsv4._playground.pasted_text import explain_text, import_text
 from dsv4._playground.prompt_view import prompt_text, view_prompt
 from dsv4._playground.saved_page import save_page
 from dsv4.api import ApiError
@@ -71,6 +71,7 @@ PAGE_FUNCTIONS: dict[str, PageFunction] = {
     "stream": stream_view_setup,
     "text": prompt_text,
     "trace": trace_completion,
+    "why": explain_text,
 }
 
 

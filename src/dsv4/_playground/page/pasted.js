@@ -27,7 +27,7 @@ export function openPasted(found, { request, slice, go, tell }) {
 
 const WORDS = {
   answer: "This is an answer: Stream shows how it is read.",
-  request: "This is the request that the command sends.",
+  request: "This is a request.",
   prompt: "Decoded.",
 };
 

@@ -1,0 +1,1 @@
+"""What is wrong with something that somebody pasted, who did it, and what fixes it."""

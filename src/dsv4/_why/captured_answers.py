@@ -1,0 +1,201 @@
+"""Answers as a server sent them, whole or as events, in any protocol."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from dsv4._format.tokens import ASSISTANT, THINK_END, THINK_START
+from dsv4._why.pasted_kinds import NotUnderstood, PastedAnswer, PastedError
+from dsv4._why.written_values import python_value
+from dsv4.api import Settings, read
+from dsv4.api.api_request import ProtocolName, chosen_dialect
+from dsv4.api.protocols import PROTOCOLS
+from dsv4.api.request_fields import maybe_json
+from dsv4.errors import Error
+
+_SETTINGS = Settings(last_answer="finish")
+_ASKED: dict[str, Any] = {"role": "user", "content": ""}
+PROTOCOL_WORDS: dict[ProtocolName, str] = {
+    "chat": "Chat Completions",
+    "messages": "Messages",
+    "responses": "Responses",
+}
+
+
+def read_answer(value: object) -> PastedAnswer | NotUnderstood | None:
+    """What a model wrote, of a response of any protocol; None for what is no response."""
+    answer = _answer_turns(value)
+    if answer is None or not isinstance(value, dict):
+        return None
+    protocol, turns, notes = answer
+    field = "input" if protocol == "responses" else "messages"
+    model = value.get("model")
+    dialect, unknown = chosen_dialect(None, model if isinstance(model, str) else None)
+    form = f"an answer of {PROTOCOL_WORDS[protocol]}"
+    try:
+        request = read(
+            {field: [_ASKED, *turns]}, protocol=protocol, dialect=dialect, settings=_SETTINGS
+        ).request
+        written = [turn for turn in request.messages if isinstance(turn, Mapping)]
+        thinks = any(turn.get("reasoning_content") for turn in written)
+        prompt = replace(request, thinking=thinks).encode().text
+    except Error as error:
+        return NotUnderstood(form, f"It looks like an answer, but cannot be read: {error}")
+    _, _, text = prompt.partition(str(ASSISTANT))
+    text = text.removeprefix(str(THINK_START if thinks else THINK_END))
+    return PastedAnswer(
+        text,
+        THINK_END in text,
+        None if unknown or model is None else str(dialect),
+        tuple(notes),
+        form,
+        protocol,
+        written[-1] if len(written) > 1 else {},
+        finish_reason(value),
+        value,
+    )
+
+
+def _answer_turns(value: object) -> tuple[ProtocolName, list[Any], list[str]] | None:
+    """The protocol of a response, and its turns as a request would send them back."""
+    if not isinstance(value, dict):
+        return None
+    choices = value.get("choices")
+    if isinstance(choices, list) and choices:
+        first = choices[0] if isinstance(choices[0], dict) else {}
+        message = first.get("message")
+        if not isinstance(message, dict):
+            return None
+        more = [f"This is the first of {len(choices)} choices."] if len(choices) > 1 else []
+        return "chat", [{**message, "role": "assistant"}], more
+    if isinstance(value.get("response"), dict):  # an event that holds it
+        return _answer_turns(value["response"])
+    if isinstance(value.get("output"), list) and "input" not in value:
+        return "responses", value["output"], []
+    if value.get("role") == "assistant" and isinstance(value.get("content"), (str, list)):
+        is_anthropic = value.get("type") == "message"
+        return "messages" if is_anthropic else "chat", [value | {"role": "assistant"}], []
+    return None
+
+
+def finish_reason(response: Mapping[str, Any]) -> str:
+    """Why an answer ended, in the words of its protocol; empty where it does not say."""
+    held = response.get("response")
+    if isinstance(held, dict):
+        return finish_reason(held)
+    choices = response.get("choices")
+    first = choices[0] if isinstance(choices, list) and choices else response
+    details = response.get("incomplete_details")
+    reasons = (
+        first.get("finish_reason") if isinstance(first, dict) else None,
+        response.get("stop_reason"),
+        details.get("reason") if isinstance(details, dict) else None,
+        response.get("status") if "output" in response else None,
+    )
+    return next((reason for reason in reasons if isinstance(reason, str)), "")
+
+
+# Server-sent events, as `curl` prints a stream, as a log has them with words in front, and as
+# Python shows the bytes of each.
+_DATA = re.compile(r"(?:^|[\s>|\]])data: ?(.*)$")
+_PRINTED_DATA = re.compile(r"b?(['\"])(?:event|data|id|retry)?: ?")
+
+
+def read_events(text: str) -> PastedAnswer | PastedError | NotUnderstood | None:
+    """A stream of events; None for a text that is none."""
+    if "data:" not in text:
+        return None
+    events = [value for value in map(_data_value, _data_lines(text)) if isinstance(value, dict)]
+    return read_event_values(events) if any(map(is_event, events)) else None
+
+
+def _data_lines(text: str) -> Iterator[str]:
+    for line in text.splitlines():
+        found = _DATA.search(line.strip())
+        printed = None if found else _PRINTED_DATA.search(line)
+        inside = _unprinted(line[printed.start() :]) if printed else ()
+        for match in (found, *map(_DATA.search, inside)):
+            if match:
+                yield match[1].strip()
+
+
+def _unprinted(line: str) -> list[str]:
+    """The lines in what `repr` shows of a text or of bytes."""
+    try:
+        value = ast.literal_eval(line.strip().rstrip(","))
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return [line]
+    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+    return text.splitlines()
+
+
+def _data_value(data: str) -> Any:
+    value = maybe_json(data)
+    return python_value(data) if value is None else value
+
+
+def is_event(value: object) -> bool:
+    """Whether a value is an event of one of the protocols."""
+    if not isinstance(value, dict):
+        return False
+    choices = value.get("choices")
+    if isinstance(choices, list) and choices:
+        return isinstance(choices[0], dict) and "delta" in choices[0]
+    kind = value.get("type")
+    is_typed = isinstance(kind, str) and kind.startswith(("response.", "message_", "content_block"))
+    return is_typed or value.get("object") == "chat.completion.chunk" or is_error_event(value)
+
+
+def is_error_event(value: Mapping[str, Any]) -> bool:
+    return bool(value.get("error")) and "choices" not in value
+
+
+def read_event_values(
+    events: list[dict[str, Any]],
+) -> PastedAnswer | PastedError | NotUnderstood:
+    """The answer that events make."""
+    form = "a stream of events"
+    failed = next(filter(is_error_event, events), None)
+    if failed is not None:
+        text = json.dumps(failed, ensure_ascii=False)
+        return PastedError(text, form=f"an error in {form}")
+    events = [event for event in events if event.get("type") != "ping"]
+    kind = str(events[0].get("type", "")) if events else ""
+    protocol: ProtocolName = "chat"
+    if kind:
+        protocol = "responses" if kind.startswith("response.") else "messages"
+    try:
+        if protocol == "chat":
+            events = list(map(_whole_chunk, events))
+        answer = read_answer(PROTOCOLS[protocol].fold(events))
+    except (Error, KeyError, TypeError, ValueError, AttributeError, IndexError):
+        answer = None
+    if not isinstance(answer, PastedAnswer):
+        return NotUnderstood(form, "It looks like a stream of events, but cannot be read as one.")
+    form = f"{form} of {PROTOCOL_WORDS[protocol]}"
+    return replace(answer, form=form, finish=_streamed_finish(events), is_streamed=True)
+
+
+def _whole_chunk(event: dict[str, Any]) -> dict[str, Any]:
+    """A chunk with the fields that some servers leave out."""
+    head = {"id": "", "object": "", "created": 0, "model": None}
+    rest = {"index": 0, "delta": {}, "logprobs": None, "finish_reason": None}
+    choices = [{**rest, **choice} for choice in event.get("choices") or ()]
+    return {**head, **event, "choices": choices}
+
+
+def _streamed_finish(events: list[dict[str, Any]]) -> str:
+    """The reason that the events give; what they make has one in any case."""
+    for event in reversed(events):
+        delta = event.get("delta")
+        if event.get("type") == "response.failed":
+            return "failed"
+        reason = finish_reason(event) or finish_reason(delta if isinstance(delta, dict) else {})
+        if reason and reason != "in_progress":
+            return reason
+    return ""

@@ -1,0 +1,78 @@
+"""A command with curl: what a browser, a documentation or a log shows of a request."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from itertools import takewhile
+
+from dsv4._why.pasted_kinds import BrokenJson, NotUnderstood, PastedRequest
+from dsv4._why.written_values import json_or_broken
+from dsv4.api.request_fields import maybe_json
+
+_CURL = re.compile(r"\s*(?:[$>#%]\s*)?curl(?:\.exe)?\s", re.IGNORECASE)
+_DATA_OPTIONS = ("-d", "--data", "--data-raw", "--data-binary", "--data-ascii", "--json")
+# Line ends that a shell leaves out: of bash, of PowerShell, of Windows' own.
+_CONTINUED = re.compile(r"[\\`^]\r?\n")
+_HEREDOC = re.compile(r"<<-?[ \t]*['\"]?(\w+)")
+# Text with escapes, as browsers write what is not ASCII.
+_ESCAPED_TEXT = re.compile(r"\$'((?:[^'\\]|\\.)*)'", re.DOTALL)
+_ADDRESS = re.compile(r"https?://[^\s'\"^]+", re.IGNORECASE)
+_FORM = "a request, as a command with curl"
+
+
+def is_curl(text: str) -> bool:
+    return _CURL.match(text) is not None
+
+
+def read_curl(text: str) -> PastedRequest | BrokenJson | NotUnderstood:
+    """The body in a command, and where it is sent."""
+    address = _ADDRESS.search(text)
+    url = address[0] if address else ""
+    lines = iter(text.splitlines())
+    here = next(filter(None, map(_HEREDOC.search, lines)), None)
+    document = list(lines)  # what is left are the lines after that one
+    if here is not None and document:
+        end = here[1]
+        return _request_of("\n".join(takewhile(lambda line: line.strip() != end, document)), url)
+    if '^"' in text:  # as Windows' shell wants it
+        text = re.sub(r"\^(.)", r"\1", _CONTINUED.sub(" ", text))
+    text = _ESCAPED_TEXT.sub(_unescaped, _CONTINUED.sub(" ", text))
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        return NotUnderstood(
+            "a command with curl", "The quotation marks of the command do not match."
+        )
+    data = next(_data_in(words), None)
+    if data is None:
+        return NotUnderstood("a command with curl", "The command sends no JSON: it has no --data.")
+    if data.startswith("@"):
+        file = data[1:] or "a file"
+        return NotUnderstood(
+            "a command with curl", f"The command reads its JSON from {file}: paste that."
+        )
+    return _request_of(data, url)
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    escaped = match[1].replace('"', r"\"").replace(r"\'", "'").replace(r"\!", "!")
+    value = maybe_json(f'"{escaped}"')
+    return shlex.quote(value) if isinstance(value, str) else match[0]
+
+
+def _data_in(words: list[str]) -> Iterator[str]:
+    for n, word in enumerate(words):
+        name, equals, value = word.partition("=")
+        if word in _DATA_OPTIONS and n + 1 < len(words):
+            yield words[n + 1]
+        elif equals and name in _DATA_OPTIONS[1:]:
+            yield value
+        elif word.startswith("-d") and len(word) > 2:
+            yield word[2:]
+
+
+def _request_of(data: str, url: str) -> PastedRequest | BrokenJson:
+    value = json_or_broken(data)
+    return value if isinstance(value, BrokenJson) else PastedRequest(value, url, _FORM)

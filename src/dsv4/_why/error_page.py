@@ -1,0 +1,139 @@
+"""Error texts of servers, proxies and clients: the page errors.md is their table.
+
+Each section of the page is one error: its heading is the text, in which `…` stands for anything,
+and a list says what else it is called (`Also`), who is at fault (`Who`) and why (`Why`). A block
+of code is what fixes it, or the item `Fix` says so in words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import cast
+
+from dsv4._why.doc_pages import doc_pages, page_text
+from dsv4._why.verdict import Certainty, Culprit
+
+PAGE = "errors"
+# Errors stand at the beginning or at the end of what people paste.
+_LOOKED_AT = 200_000
+
+
+@dataclass(frozen=True)
+class KnownError:
+    """A section of the page: the texts, whose fault it is, why, and what fixes it."""
+
+    title: str
+    texts: tuple[str, ...]
+    who: Culprit
+    sure: Certainty
+    why: str
+    fix: str
+    more: str
+
+
+_SECTION = re.compile(r"^### ([^\n]+)\n(.*?)(?=^#{1,3} |\Z)", re.MULTILINE | re.DOTALL)
+_ITEM = re.compile(r"^- (\w+): (.+(?:\n  .+)*)", re.MULTILINE)
+_BLOCK = re.compile(r"^```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_MORE = re.compile(r" \(\[more\]\(([\w-]+)\.md\)\)")
+
+
+@cache
+def known_errors() -> tuple[KnownError, ...]:
+    """The sections of the page."""
+    if PAGE not in doc_pages():
+        return ()
+    return tuple(_known_error(*match.groups()) for match in _SECTION.finditer(page_text(PAGE)))
+
+
+def _known_error(title: str, section: str) -> KnownError:
+    items = [(name, " ".join(text.split())) for name, text in _ITEM.findall(section)]
+    named = dict(items)
+    also = [text for name, text in items if name == "Also"]
+    who, _, sure = named["Who"].partition(", ")
+    block = _BLOCK.search(section)
+    more = _MORE.search(named["Why"])
+    return KnownError(
+        title.replace("`", ""),
+        (title, *also),
+        cast(Culprit, who),
+        cast(Certainty, sure),
+        _MORE.sub("", named["Why"]).replace("`", "").removesuffix("."),
+        block[1].strip() if block else named["Fix"],
+        more[1] if more else PAGE,
+    )
+
+
+def known_error(title: str) -> KnownError:
+    """The section with this heading, or one that begins with it and a space."""
+    return next(e for e in known_errors() if f"{e.title} ".startswith(f"{title} "))
+
+
+def error_of_status(status: int) -> KnownError | None:
+    """The section about a status of HTTP."""
+    return next((e for e in known_errors() if e.title.startswith(f"{status} ")), None)
+
+
+def find_known_error(text: str) -> tuple[KnownError, int, int] | None:
+    """The error that a text tells of, and the place of its words in the text; the longest words
+    win, and of several places the last: a stack trace ends with what went wrong."""
+    begin = max(0, len(text) - _LOOKED_AT)
+    looked_at = text[begin:]
+    places = (
+        (len(words.pattern), match.start(), match.end(), error)
+        for error in known_errors()
+        for words in _patterns(error)
+        for match in list(words.finditer(looked_at))[-1:]
+    )
+    best = max(places, key=lambda each: each[:2], default=None)
+    return None if best is None else (best[3], begin + best[1], begin + best[2])
+
+
+@cache
+def _patterns(error: KnownError) -> tuple[re.Pattern[str], ...]:
+    return tuple(re.compile(_pattern(text), re.IGNORECASE) for text in error.texts)
+
+
+# Between two words there may be line ends, and around them quotation marks of any kind, escaped
+# once or twice.
+_GAP = r"[\s\\`'\"]+"
+
+
+def _pattern(text: str) -> str:
+    words = re.findall(r"…|[^\s`'\"…]+", text.strip())
+    parts: list[str] = []
+    for word in words:
+        if word == "…":
+            parts.append(r".{0,200}?")
+        else:
+            parts += [*([_GAP] if parts and parts[-1] != r".{0,200}?" else []), re.escape(word)]
+    return "".join(parts).removesuffix(r"\.")
+
+
+# What shows that a text is an error, though the page does not know it.
+_SIGNS = re.compile(
+    r"^Traceback \(most recent call last\)|\bError code: \d{3}\b|\bAPI Error: \d{3}\b"
+    r"|^HTTP/[\d.]+ [45]\d\d\b|^(?:\w+\.)*\w+(?:Error|Exception)(?::|\s*\()"
+    r"|\bstatus(?: code)? [45]\d\d\b",
+    re.MULTILINE,
+)
+
+
+def is_error_text(text: str) -> bool:
+    """Whether a text tells of an error."""
+    return bool(find_known_error(text) or _SIGNS.search(text[-_LOOKED_AT:]))
+
+
+def error_statuses(text: str) -> Iterator[int]:
+    """The HTTP statuses of errors that a text names, the last first."""
+    for match in reversed(list(_STATUS.finditer(text[-_LOOKED_AT:]))):
+        yield int(match[1])
+
+
+_STATUS = re.compile(
+    r"(?:Error code:|API Error:|HTTP/[\d.]+|status(?:[ _]?code)?['\"]?[:= ]|<title>|<h1>"
+    r"|\bcode['\"]?:)\s*([45]\d\d)\b",
+    re.IGNORECASE,
+)

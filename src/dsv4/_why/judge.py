@@ -1,0 +1,383 @@
+"""Says why: what a pasted thing is, what is wrong with it, who did it, and what fixes it.
+
+Nothing is decided here. The check decides about requests, the parser about answers, the decoder
+about prompts, and the page of errors about errors; this puts what they say into words.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from functools import singledispatch
+from itertools import islice
+from typing import Any
+from urllib.parse import urlsplit
+
+from dsv4._check.check_runner import run_checks
+from dsv4._check.findings import FINDING_KINDS, SERVER_PREFIX, Finding
+from dsv4._check.fixes import fix_body
+from dsv4._decode import decode
+from dsv4._inputs.input_files import line_and_column
+from dsv4._inputs.request_bodies import RequestOverrides
+from dsv4._why import error_page
+from dsv4._why.captured_answers import PROTOCOL_WORDS
+from dsv4._why.judged_answers import judge_answer
+from dsv4._why.pasted_kinds import (
+    BrokenJson,
+    NotUnderstood,
+    Pasted,
+    PastedAnswer,
+    PastedError,
+    PastedExchanges,
+    PastedLines,
+    PastedPrompt,
+    PastedRecords,
+    PastedRequest,
+    PastedSentence,
+    PastedSession,
+)
+from dsv4._why.recognition import recognise_bytes, recognise_text
+from dsv4._why.verdict import WhyVerdict, marked
+from dsv4.api.body_reader import recognise
+from dsv4.errors import Error
+
+# So many of the lines of a file are looked at.
+MOST_LOOKED_AT = 1_000
+_OFFICIAL_HOST = "api.deepseek.com"
+_OFFICIAL_PROFILE = "deepseek-api"
+
+
+def why(source: str | bytes, name: str = "FILE") -> WhyVerdict:
+    """The verdict on a text or on the bytes of a file. `name` is what commands call it."""
+    pasted = recognise_text(source) if isinstance(source, str) else recognise_bytes(source, name)
+    verdict = judge(pasted)
+    named = {field: getattr(verdict, field).replace("FILE", name) for field in ("wrong", "fix")}
+    return replace(verdict, **named)
+
+
+@singledispatch
+def judge(pasted: Pasted) -> WhyVerdict:
+    """What is wrong with something that was recognised."""
+    raise TypeError(pasted)
+
+
+judge.register(PastedAnswer)(judge_answer)
+
+
+@judge.register
+def _judge_nothing(pasted: NotUnderstood) -> WhyVerdict:
+    return WhyVerdict(
+        kind="unknown", what=pasted.what, because=pasted.hint, more="cli", understood=False
+    )
+
+
+@judge.register
+def _judge_sentence(pasted: PastedSentence) -> WhyVerdict:
+    words = "a text" if "\n" in pasted.text.strip() else "a sentence"
+    return WhyVerdict(
+        kind="sentence",
+        what=f"{words}, which would be a user's message",
+        fix="dsv4 playground    # shows the prompt that it becomes",
+        more="playground-guide",
+    )
+
+
+@judge.register
+def _judge_broken_json(pasted: BrokenJson) -> WhyVerdict:
+    is_cut = pasted.at >= len(pasted.text.rstrip()) or "unterminated string" in pasted.problem
+    at = min(pasted.at, len(pasted.text))
+    return WhyVerdict(
+        kind="json",
+        what="JSON that breaks off" if is_cut else "JSON with a mistake",
+        wrong=pasted.problem,
+        place=f"line {pasted.line}, column {pasted.column}",
+        marked=marked(pasted.text, at, at + 1),
+        who="client",
+        sure="likely",
+        because="it was cut when it was sent, logged or copied" if is_cut else "no server reads it",
+        fix="copy all of it" if is_cut else "correct that place, then: dsv4 why FILE",
+        more="cli",
+    )
+
+
+# Requests.
+
+
+@judge.register
+def _judge_request(pasted: PastedRequest) -> WhyVerdict:
+    form = pasted.form
+    if form == "a request" and isinstance(pasted.body, dict):
+        form = f"a request of {_protocol_words(pasted.body)}"
+    host = urlsplit(pasted.url).hostname or ""
+    sent = f", sent to {host}" if host else ""
+    verdict = WhyVerdict(
+        kind="request",
+        what=f"{form}{sent}",
+        fix="dsv4 show FILE    # the prompt that it becomes",
+        more="checking",
+    )
+    profile = _OFFICIAL_PROFILE if host == _OFFICIAL_HOST else None
+    return _checked(pasted.body, verdict, profile)
+
+
+def _protocol_words(body: dict[str, Any]) -> str:
+    found = recognise(body)
+    return PROTOCOL_WORDS[found.protocol] if found.rules == "body" else "dsv4's own form"
+
+
+def _checked(
+    body: Any, verdict: WhyVerdict, profile: str | None = None, purpose: str = ""
+) -> WhyVerdict:
+    """The verdict with the first error or warning that `dsv4 check` finds."""
+    serious = _serious_findings(body, profile)
+    if not serious:
+        return verdict
+    first, more = serious[0], len(serious) - 1
+    others = f" (and {more} more: dsv4 check FILE)" if more else ""
+    official = f" --profile {profile}" if profile else ""
+    can_fix = first not in _serious_findings(fix_body(body).body, profile)
+    fix = f"dsv4 check --fix{official} -o fixed.json FILE"
+    return replace(
+        verdict,
+        wrong=f"{first.message} [{first.kind}]{others}",
+        place=first.path,
+        marked=_quoted_value(body, first),
+        who="client",
+        sure="sure" if first.level == "error" else "likely",
+        because=_reason(first, profile),
+        fix=fix
+        if can_fix
+        else f"change {first.path or 'the request'}, then: dsv4 check{official} FILE",
+        more="checking",
+    )
+
+
+def _reason(finding: Finding, profile: str | None) -> str:
+    if finding.kind not in FINDING_KINDS:
+        return f"{profile} does so with such a request"
+    meaning = FINDING_KINDS[finding.kind].meaning.removesuffix(".")
+    return f"{meaning[0].lower()}{meaning[1:]}"
+
+
+def _serious_findings(body: Any, profile: str | None = None) -> list[Finding]:
+    found = run_checks(body, RequestOverrides(), profile=profile)
+    serious = [each for each in found if each.level != "note" and not _is_trap(each)]
+    return sorted(serious, key=lambda each: each.level != "error")
+
+
+def _is_trap(finding: Finding) -> bool:
+    """Whether a server takes the request, and only makes something else of it than others do."""
+    return finding.kind.startswith(SERVER_PREFIX) and finding.level != "error"
+
+
+def _quoted_value(body: Any, finding: Finding) -> str:
+    """The value in which something was found, marked."""
+    value = body
+    for step in finding.location:
+        try:
+            value = value[step]
+        except (KeyError, IndexError, TypeError):
+            return ""
+    if not finding.location or isinstance(value, (dict, list)):
+        return ""
+    text = json.dumps(value, ensure_ascii=False)
+    return marked(text, 0, len(text))
+
+
+# Prompts.
+
+
+@judge.register
+def _judge_prompt(pasted: PastedPrompt) -> WhyVerdict:
+    try:
+        decoded = decode(pasted.text)
+    except (Error, RecursionError) as error:
+        return WhyVerdict(
+            kind="prompt", what=f"a prompt that cannot be read: {error}", understood=False
+        )
+    names = " or ".join(decoded.dialects)
+    verdict = WhyVerdict(
+        kind="prompt",
+        what=f"a prompt of {names} with {len(list(decoded.request.messages))} messages",
+        fix="dsv4 decode FILE    # the request that it comes from",
+        more="decoding",
+    )
+    if decoded.exact or not decoded.notes:
+        found = _checked(decoded.request, verdict)
+        return replace(found, who="unknown", sure="unknown") if found.wrong else found
+    note = decoded.notes[-1]
+    line, column = line_and_column(pasted.text, note.start)
+    return replace(
+        verdict,
+        wrong=note.text,
+        place=f"line {line}, column {column}",
+        marked=marked(pasted.text, note.start, note.end),
+        who="server",
+        sure="likely",
+        because="no request gives exactly this prompt, so another encoder or a template wrote it",
+        fix="dsv4 decode --notes FILE    # the request that comes nearest",
+    )
+
+
+# Errors.
+
+
+@judge.register
+def _judge_error(pasted: PastedError) -> WhyVerdict:
+    known = error_page.find_known_error(pasted.text)
+    verdict = WhyVerdict(kind="error", what=pasted.form, more="errors")
+    if known is not None:
+        error, start, end = known
+        return replace(
+            verdict,
+            what=f"{pasted.form}: {error.title}",
+            wrong=error.why,
+            marked=marked(pasted.text, start, end),
+            who=error.who,
+            sure=error.sure,
+            fix=error.fix,
+            more=error.more,
+        )
+    return _judge_own_error(pasted, verdict) or _judge_status(pasted, verdict)
+
+
+def _judge_own_error(pasted: PastedError, verdict: WhyVerdict) -> WhyVerdict | None:
+    """An exception that goes through dsv4 and is none of its own is a fault of dsv4."""
+    if "/dsv4/" not in pasted.text.replace("\\", "/") or "Traceback" not in pasted.text:
+        return None
+    last = pasted.text.rstrip().rpartition("\n")[2]
+    if last.startswith("dsv4."):
+        return replace(
+            verdict,
+            wrong=last,
+            who="client",
+            because="dsv4 names the place, what was found and what was expected",
+            fix="change what the message names",
+        )
+    return replace(
+        verdict,
+        wrong=last,
+        who="dsv4",
+        sure="likely",
+        because="the exception comes out of dsv4, and is not one that it raises on purpose",
+        fix="report it, with the input that caused it",
+        more="compatibility",
+    )
+
+
+def _judge_status(pasted: PastedError, verdict: WhyVerdict) -> WhyVerdict:
+    status = pasted.status or next(error_page.error_statuses(pasted.text), None)
+    last = pasted.text.strip().rpartition("\n")[2][-200:]
+    known = None if status is None else error_page.error_of_status(status)
+    if known is None:
+        return replace(
+            verdict,
+            what=f"{pasted.form} that is not in the table of known errors",
+            because=last,
+            understood=False,
+        )
+    return replace(
+        verdict,
+        what=f"{pasted.form} with the status {known.title}",
+        wrong=known.why,
+        who=known.who,
+        sure=known.sure,
+        because="so its status says; the text is not in the table of known errors",
+        fix=known.fix,
+    )
+
+
+# Several of them.
+
+
+def _first_wrong(
+    verdicts: Iterable[tuple[str, WhyVerdict]], whole: Callable[[int], str], kind: str
+) -> WhyVerdict:
+    """The first verdict that something is wrong, and how many there are in a whole."""
+    looked_at = list(islice(verdicts, MOST_LOOKED_AT))
+    wrong = [(place, verdict) for place, verdict in looked_at if verdict.status == 1]
+    words, number = whole(len(looked_at)), len(looked_at)
+    if not wrong:
+        return WhyVerdict(kind=kind, what=words, more="verify")
+    place, verdict = wrong[0]
+    many = f"; something is wrong with {len(wrong)} of {number}" if number > 1 else ""
+    inside = ", ".join(filter(None, [place, verdict.place]))
+    return replace(verdict, kind=kind, what=f"{words}{many}: {verdict.what}", place=inside)
+
+
+@judge.register
+def _judge_exchanges(pasted: PastedExchanges) -> WhyVerdict:
+    def verdicts() -> Iterator[tuple[str, WhyVerdict]]:
+        for each in pasted.exchanges:
+            reply = None if each.reply is None else judge(each.reply)
+            if reply is None or reply.status == 0:
+                asked = None if each.request is None else judge(each.request)
+                reply = asked if asked is not None and asked.wrong else reply or asked
+            if reply is not None:
+                yield each.place, reply
+
+    counted = len(pasted.exchanges)
+    words = f"{pasted.form} with {counted} requests" if counted > 1 else pasted.form
+    return _first_wrong(verdicts(), lambda _: words, "exchanges")
+
+
+@judge.register
+def _judge_records(pasted: PastedRecords) -> WhyVerdict:
+    def verdicts() -> Iterator[tuple[str, WhyVerdict]]:
+        for n, record in enumerate(pasted.records, 1):
+            yield f"line {n}", _judge_record(record)
+
+    return _first_wrong(verdicts(), lambda n: f"a log of --record with {n} exchanges", "record")
+
+
+def _judge_record(record: Any) -> WhyVerdict:
+    """What the gateway noted of an exchange, of which its client saw nothing."""
+    verdict = WhyVerdict(kind="record", what="a completion", more="gateway-operations")
+    repairs = [each for each in record.get("diagnostics") or () if isinstance(each, dict)]
+    kinds = [str(each.get("kind")) for each in repairs if each.get("kind") != "markup_as_text"]
+    if kinds:
+        is_server = kinds[0].startswith(("leaked", "broken"))
+        return replace(
+            verdict,
+            wrong=f"{', '.join(dict.fromkeys(kinds))}: dsv4 repaired it for the client",
+            marked=_marked_raw(repairs[0], record),
+            who="server" if is_server else "model",
+            because="the chat server left it in its answer"
+            if is_server
+            else "so it wrote the text",
+            fix="dsv4 replay FILE    # reads every completion again",
+        )
+    if record.get("finish") in ("length", "error", "aborted"):
+        return replace(
+            verdict,
+            wrong=f"the completion ended with {record['finish']}",
+            who="client" if record["finish"] == "length" else "server",
+            sure="likely",
+            fix="raise max_tokens in the request"
+            if record["finish"] == "length"
+            else "send it again",
+        )
+    return verdict
+
+
+def _marked_raw(repair: dict[str, Any], record: Any) -> str:
+    text, start, end = record.get("completion"), repair.get("start"), repair.get("end")
+    if not (isinstance(text, str) and isinstance(start, int) and isinstance(end, int)):
+        return ""
+    return marked(text, start, end)
+
+
+@judge.register
+def _judge_session(pasted: PastedSession) -> WhyVerdict:
+    what = f"an agent's session with {pasted.turns} turns"
+    return _checked(pasted.body, WhyVerdict(kind="session", what=what, more="trajectories"))
+
+
+@judge.register
+def _judge_lines(pasted: PastedLines) -> WhyVerdict:
+    def verdicts() -> Iterator[tuple[str, WhyVerdict]]:
+        for n, value in enumerate(pasted.values, 1):
+            yield f"line {n}", _checked(value, WhyVerdict(kind="lines", what="a conversation"))
+
+    return _first_wrong(verdicts(), lambda n: f"JSON lines with {n} conversations", "lines")

@@ -1,0 +1,30 @@
+"""The session files of agents: JSON lines, of which most are turns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dsv4._why.pasted_kinds import PastedSession
+
+_ROLES = ("system", "developer", "user", "assistant", "tool")
+# Where a line has its turn, and what a request calls a list of such turns.
+_HOLDERS = {"message": "messages", "payload": "input", "item": "input"}
+
+
+def read_session(values: Sequence[Any]) -> PastedSession | None:
+    """The turns of a session; None for lines that are something else."""
+    turns = [turn for value in values if (turn := _turn(value)) is not None]
+    if len(turns) < 2 or len({turn["role"] for _, turn in turns}) < 2:
+        return None
+    return PastedSession({turns[0][0]: [turn for _, turn in turns]}, len(turns))
+
+
+def _turn(line: object) -> tuple[str, Mapping[str, Any]] | None:
+    if not isinstance(line, dict) or "messages" in line:
+        return None
+    held = [(field, line.get(name)) for name, field in _HOLDERS.items()]
+    for field, value in (*held, ("messages", line)):
+        if isinstance(value, dict) and value.get("role") in _ROLES and "content" in value:
+            return field, value
+    return None

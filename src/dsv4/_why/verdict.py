@@ -1,0 +1,108 @@
+"""A verdict: what something is, what is wrong with it, whose doing that is, and what fixes it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+Culprit: TypeAlias = Literal["model", "server", "client", "dsv4", "nobody", "unknown"]
+Certainty: TypeAlias = Literal["sure", "likely", "unknown"]
+
+_CULPRITS: dict[Culprit, str] = {
+    "model": "the model",
+    "server": "the server",
+    "client": "the client",
+    "dsv4": "dsv4",
+    "nobody": "nobody",
+    "unknown": "not known",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class WhyVerdict:
+    """What is said of an input.
+
+    - `kind` and `what`: what it is, as a word and in words.
+    - `wrong`: what is wrong; empty where nothing is. `place` says where, and `marked` shows it.
+    - `who`, `sure`, `because`: whose doing it is, how sure that is, and why.
+    - `fix`: a command, or what to change; where nothing is wrong, what to look at next. `more`: the
+      page that explains it.
+    - `understood`: whether anything could be said at all.
+    """
+
+    kind: str
+    what: str
+    wrong: str = ""
+    place: str = ""
+    marked: str = ""
+    who: Culprit = "nobody"
+    sure: Certainty = "sure"
+    because: str = ""
+    fix: str = ""
+    more: str = ""
+    understood: bool = True
+
+    @property
+    def status(self) -> int:
+        """The exit status: 0 where nothing is wrong, 1 where something is, 2 if not understood."""
+        return 2 if not self.understood else int(bool(self.wrong))
+
+    def lines(self) -> list[tuple[str, str]]:
+        """What to show, each line with a word in front: three to six."""
+        where = f"{self.place}: " if self.place else ""
+        seen = f"  {self.marked}" if self.marked else ""
+        nothing = "nothing" if self.understood else "cannot be told"
+        shown = [("what", self.what), ("wrong", f"{where}{self.wrong or nothing}{seen}")]
+        if self.wrong:
+            reason = f": {self.because}" if self.because else ""
+            shown.append(("who", f"{_CULPRITS[self.who]}{self._how_sure()}{reason}"))
+        elif self.because:
+            shown.append(("why", self.because))
+        shown += [("fix" if self.wrong else "next", self.fix)] if self.fix else []
+        shown += [("more", f"dsv4 docs {self.more}")] if self.more else []
+        return [(word, without_keys(text)) for word, text in shown]
+
+    def _how_sure(self) -> str:
+        return "" if self.who == "unknown" else f" ({self.sure})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON, with `status`."""
+        fields = {
+            name: without_keys(value) if isinstance(value, str) else value
+            for name, value in vars(self).items()
+        }
+        return {**fields, "status": self.status}
+
+
+# Around the place, so many characters are shown.
+_AROUND = 24
+_LONGEST_MARK = 60
+
+
+def marked(text: str, start: int, end: int) -> str:
+    """A place in a text, in ⟦ ⟧, with a little of what stands around it, in one line."""
+    end = max(start, end)
+    inside = text[start:end]
+    if len(inside) > _LONGEST_MARK:
+        inside = f"{inside[: _LONGEST_MARK - 1]}…"
+    before, after = text[max(0, start - _AROUND) : start], text[end : end + _AROUND]
+    front = "…" if start > _AROUND else ""
+    back = "…" if len(text) > end + _AROUND else ""
+    return re.sub(r"\s*[\r\n]+\s*", "↵", f"{front}{before}⟦{inside}⟧{after}{back}")
+
+
+# Keys as they stand in headers, in curl's options, in JSON and in addresses, and those that show
+# themselves by their beginning.
+_KEYS = re.compile(
+    r"""(?P<name>(?:authorization|(?:x-)?(?:goog-)?api[-_]?key|proxy-authorization|cookie|access[-_]token)
+        \\?["']?\s*[:=]\s*\\?["']?(?:bearer\s+|basic\s+)?)(?P<key>[^\s"'&,;\\}]{4,})
+      | (?P<scheme>\bbearer\s+)(?P<token>[\w.~+/=-]{8,})
+      | (?P<own>\b(?:sk|pk|gsk|hf|key|xai)[-_])[\w-]{8,}""",
+    re.IGNORECASE | re.VERBOSE,
+)
+
+
+def without_keys(text: str) -> str:
+    """A text with keys struck out, so that it can be shown or shared."""
+    return _KEYS.sub(lambda m: f"{m['name'] or m['scheme'] or m['own']}***", text)
