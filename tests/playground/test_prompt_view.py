@@ -318,7 +318,7 @@ def test_two_dialects_have_reasons() -> None:
 
 
 @pytest.mark.parametrize("shown", ["dialect:v3.2", "dialect:v4.1", "dialect:v4-0731"])
-@each_row("beside", ["dsv4", "profile:sglang-0.5.23", "profile:verl-0.9.1"])
+@each_row("beside", ["dsv4", "profile:sglang-0.5.23", "profile:llama.cpp"])
 def test_every_pair_that_differs_has_a_reason_that_is_more_than_a_place(
     shown: str, beside: str
 ) -> None:

@@ -28,8 +28,6 @@ from dsv4._encode.prompt import (
     BETWEEN_ITEMS,
     BETWEEN_MODEL_ITEMS,
     CALL_NAME_END,
-    IMAGE,
-    MODEL_IMAGE,
     RESPONSE_FORMAT_START,
     DialectFragments,
     Omission,
@@ -240,10 +238,10 @@ def _says(message: MessageFields) -> bool | None:
     listed = maybe_list(message.get(block_field(message)))
     if listed is None:
         return True
-    return any(type_of(block) in _SPOKEN for block in listed) if listed else None
+    return any(type_of(block) in SPOKEN_TYPES for block in listed) if listed else None
 
 
-_SPOKEN = ("text", *IMAGE_TYPES)
+SPOKEN_TYPES = ("text", *IMAGE_TYPES)
 
 
 def block_field(message: MessageFields) -> Literal["content", "content_blocks"]:
@@ -533,7 +531,8 @@ class TurnWriter:
         if listed is None:
             self.flat.append(text_of(content, location))
             return
-        image = MODEL_IMAGE if between is BETWEEN_MODEL_ITEMS else IMAGE
+        words = fragments_of(self.dialect)
+        image = words.model_image if between is BETWEEN_MODEL_ITEMS else words.image
         is_first = True
         for n, item in enumerate(listed):
             block = maybe_dict(item) or {}

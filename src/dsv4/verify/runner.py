@@ -9,8 +9,8 @@ from typing import Any, Literal, TypeAlias
 
 from dsv4._format.dialects import V4_1
 from dsv4.profiles.fault_table import FAULTS
-from dsv4.profiles.profile import dialect_of_host
-from dsv4.profiles.server_requests import Object
+from dsv4.profiles.official_api import dialect_at
+from dsv4.profiles.server_requests import SERVED_DIALECTS, Object, served_name
 from dsv4.verify.answer_checks import ANSWER_REQUESTS, answer_findings
 from dsv4.verify.answer_rates import RATED
 from dsv4.verify.choice import MOST_QUICK, QuickSearch
@@ -254,12 +254,12 @@ class ServerRun:
         """What explains the counts, and the prompts that were shown. Where the counts are not to be
         believed, the prompts decide; where both do not fit, the counts."""
         preferred = self._own_word.profiles
-        by_address = dialect_of_host([self._sender.client.url])
+        by_address = dialect_at([self._sender.client.url], self._sender.model)
         why = partial(
             explain,
             forecaster=self._forecaster,
             preferred=preferred,
-            dialect=None if by_address is None else by_address.name,
+            dialect=None if by_address is None else SERVED_DIALECTS[served_name(by_address)].name,
         )
         observations = self._compared
         verdict = why(observations)
