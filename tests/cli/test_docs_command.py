@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from running import dsv4
 
 from dsv4._why.doc_pages import doc_pages
 from loading import ROOT
-from running import dsv4
 
 SOURCE = ROOT / "src" / "dsv4"
 MARKDOWN_FILE = re.compile(r"[\w-]+\.md\b")
@@ -47,9 +47,9 @@ def shown_texts(path: Path) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             documentation.add(id(node.value))  # the text below a public value
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            if id(node) not in documentation:
-                yield node.value
+        is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if is_text and id(node) not in documentation:
+            yield node.value
 
 
 def all_shown_texts() -> Iterator[tuple[str, str]]:
