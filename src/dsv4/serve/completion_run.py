@@ -55,6 +55,7 @@ class CompletionClient(NamedTuple):
     receive: asgi.Receive
     send: asgi.Send
     send_piece: asgi.Send
+    write_now: asgi.WriteNow
     turn: asyncio.Event
     request_id: str | None
     session: SessionEntry | None
@@ -208,10 +209,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
     # Whole.
 
     async def _whole(self) -> None:
-        async def ignored(choice: int, events: list[Event]) -> None:
-            return None
-
-        await self._generate(ignored, None)
+        await self._generate(lambda choice, events: None, None)
         body = self._folded(self._upstream_id)
         if self._debug:
             body["dsv4"] = self._debugged()
@@ -246,19 +244,21 @@ class CompletionRun(ABC, Generic[PreparedT]):
     async def _stream(self) -> ApiError | None:
         generation = self._generation
         writer = self._api.Writer(self._prepared.call, seal=self._seal)
-        send, send_piece = self._client.send, self._client.send_piece
-        stream = asgi.EventStream(send, send_piece, self._headers, generation.timer)
+        client, timer = self._client, generation.timer
+        stream = asgi.EventStream(
+            client.send, client.send_piece, self._headers, timer, client.write_now
+        )
         frames = self._api.frames
         # A sealed turn goes out where the reasoning ends: what follows must wait for its own end.
         seals = self._server.storage.turns.seal is not None
         later: list[tuple[int, list[Event]]] | None = [] if seals else None
 
-        async def deliver(choice: int, events: list[Event]) -> None:
+        def deliver(choice: int, events: list[Event]) -> Awaitable[None] | None:
             if later is not None:
                 events = _held_back(later, choice, events)
             start = b"" if stream.has_begun else frames(self._first_events(writer))
-            if data := start + self._framed(writer, events, choice):
-                await stream.write(data)
+            data = start + self._framed(writer, events, choice)
+            return stream.push(data) if data else None
 
         async def alive() -> None:
             start = None if stream.has_begun else self._first_events(writer)
