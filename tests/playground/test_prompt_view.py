@@ -118,7 +118,7 @@ def test_text_that_spells_a_token_is_marked_and_stays_text() -> None:
 
 def test_fields_that_the_format_does_not_read_are_named() -> None:
     [side] = asked([{"role": "user", "content": "Hi", "name": "Ada"}])["sides"]
-    assert side["unread"] == [{"message": 0, "field": "name"}]
+    assert side["unread"] == ["messages[0].name"]
 
 
 @pytest.mark.parametrize(

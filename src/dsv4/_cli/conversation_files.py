@@ -7,6 +7,7 @@ A file holds a list of messages or a Chat request, or one of these on each line.
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +22,7 @@ from dsv4._inputs.input_files import InputError
 from dsv4._inputs.request_bodies import ReadBody, RequestOverrides
 from dsv4.api.api_request import BodyRules
 from dsv4.api.body_reader import recognise
+from dsv4.api.ignored_fields import server_fields
 from dsv4.api.own_bodies import role_of
 from dsv4.errors import path_of
 
@@ -234,16 +236,23 @@ def request_from_document(document: FileDocument, overrides: RequestOverrides) -
 
 class ReadingNotes:
     """Says once on stderr what was assumed in reading: the dialect of a model that is not known,
-    and whose rules a body was read by, where its fields leave that open and it matters."""
+    and whose rules a body was read by, where its fields leave that open and it matters. Says too
+    which fields the prompt does not depend on: those that nothing reads, and a server's."""
 
     def __init__(self) -> None:
         self._notes: set[str] = set()
+        self._named: set[str] = set()
         self._compared = False
 
     def add(self, place: str, read: ReadBody, overrides: RequestOverrides) -> None:
         """Says what there is to say of a body."""
         for note in read.notes:
             self._say(place, note)
+        named = (*read.ignored, *server_fields(read.body))
+        names = [name for name in named if _bare(name) not in self._named]
+        self._named.update(map(_bare, names))
+        if names:
+            self._say(place, f"not in the prompt: {', '.join(names)}")
         if not (self._compared or overrides.rules or recognise(read.body).certain):
             self._compared = True
             self._compare(place, read, overrides)
@@ -275,6 +284,11 @@ class ReadingNotes:
         if note not in self._notes and sys.stderr is not None:
             self._notes.add(note)
             print(f"dsv4: {place}: {note}", file=sys.stderr)
+
+
+def _bare(path: str) -> str:
+    """A place without the numbers in it."""
+    return re.sub(r"\[\d+\]", "", path)
 
 
 RULES_IN_WORDS = {

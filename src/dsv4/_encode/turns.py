@@ -338,6 +338,25 @@ _READ: dict[str, tuple[str, ...]] = {
     "latest_reminder": ("task",),
 }
 _ANSWERING = ("assistant", "latest_reminder")
+# V3.2 reads neither tasks nor what leaves a turn open, and ignores ids.
+_READ_V32: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("system", "developer"), ("tools", "response_format")),
+    "assistant": ("tool_calls", "reasoning_content", "reasoning"),
+    "tool": ("tool_call_id",),
+}
+
+
+def fields_read(role: object, dialect: Dialect) -> frozenset[str]:
+    """What the encoder reads of a message, if everything about it fits."""
+    named = role if isinstance(role, str) else ""
+    if dialect.layout == "v3.2":
+        return frozenset({"role", "content", *_READ_V32.get(named, ())})
+    read = {"role", "content", *_READ.get(named, ())}
+    if named == "assistant":
+        read.update(NATIVE.reasoning_fields, NATIVE.open_turn_fields)
+    if named == "user":
+        read.add(str(NATIVE.url_field))
+    return frozenset((*read, "content_blocks") if dialect.lists_are_blocks else read)
 
 
 def omissions(
@@ -373,14 +392,6 @@ def omissions(
             left_out.append(Omission(start, "task", "not_asked"))
         start = stop
     return tuple(left_out)
-
-
-# V3.2 reads neither tasks nor what leaves a turn open, and ignores ids.
-_READ_V32: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("system", "developer"), ("tools", "response_format")),
-    "assistant": ("tool_calls", "reasoning_content", "reasoning"),
-    "tool": ("tool_call_id",),
-}
 
 
 def omissions_v32(
