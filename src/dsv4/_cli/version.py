@@ -20,6 +20,7 @@ EXTRAS = {
     "redis": (("redis",),),
     "otel": (("opentelemetry-exporter-otlp-proto-http",), ("opentelemetry-sdk",)),
     "fast": (("jiter",),),
+    "completion": (("argcomplete",),),
     "training": (("datasets",), ("torch",), ("trl",)),
 }
 
