@@ -66,6 +66,10 @@ class _Chat(_Author):
                 messages += self.turn()
         if self.chance(0.2):
             messages.append({"role": "user", "content": self.content()})
+        if self.chance(0.1):
+            messages.append({"role": "assistant", "content": "H", "prefix": True})
+        if self.chance(0.1):
+            messages.insert(0, {"role": "latest_reminder", "content": "2026-11-09,Monday"})
         body: Body = {"model": model, "messages": messages}
         if self.chance(0.6):
             names = self.dice.sample(("f", "g", "a b", "x" * 140, "mcp.y"), self.dice.randint(0, 3))

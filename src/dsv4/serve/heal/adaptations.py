@@ -410,6 +410,11 @@ def _with_continuation(body: JsonObject, server: AdaptedServer) -> JsonObject:
         return body
     if server.name == SGLANG:
         return {**body, "continue_final_message": True}
+    if server.name == DEEPSEEK:  # which continues nothing where tools or JSON are in play
+        calls = any(m.get("tool_calls") or m.get("role") == "tool" for m in messages)
+        is_taken = not (body.get("tools") or calls or body.get("response_format"))
+        answers = [*messages[:-1], without(last, "prefix")]
+        return body if is_taken else {**body, "messages": answers}
     problem = f"found an answer to continue, which {server.title} cannot: it begins a new turn"
     raise ApiError(problem, path=f"messages[{len(messages) - 1}].prefix")
 
@@ -435,7 +440,10 @@ def _with_placed_systems(body: JsonObject, server: AdaptedServer) -> JsonObject:
 
 
 def _with_readable_parts(body: JsonObject, server: AdaptedServer) -> JsonObject:
-    reads = partial(adapted_messages.readable_parts, images=server.model == "v4.1")
+    images = server.model == "v4.1"
+    reads = partial(
+        adapted_messages.readable_parts, images=images, files=images and server.name == DEEPSEEK
+    )
     return _in_messages(reads)(body, server)
 
 
@@ -510,7 +518,7 @@ ADAPTATIONS: tuple[Adaptation, ...] = (
         for id, change in official_limits.OFFICIAL_CHANGES.items()
     ),
     Adaptation("response-format", ALL, _with_visible_format),
-    Adaptation("continuation", (VLLM, SGLANG), _with_continuation),
+    Adaptation("continuation", ALL, _with_continuation),
     Adaptation("missing-reasoning", (DEEPSEEK,), _with_all_reasoning),
 )
 ADAPTATION_IDS = tuple(adaptation.id for adaptation in ADAPTATIONS)

@@ -88,15 +88,25 @@ def text_of(content: object) -> str | None:
     return BLANK_LINE.join(texts) if len(texts) == len(content) else None
 
 
-def readable_parts(message: JsonObject, *, images: bool) -> JsonObject:
-    """A message whose parts are texts, and `images` where the model reads them."""
+def is_file(part: object) -> bool:
+    """Whether a part refers to a file that the server has."""
+    return isinstance(part, dict) and part.get("type") == "file" and "file_id" in part
+
+
+def readable_parts(message: JsonObject, *, images: bool, files: bool = False) -> JsonObject:
+    """A message whose parts are texts, and `images` and `files` where the model reads them. No
+    server takes them of the assistant."""
     content = message.get("content")
     if not isinstance(content, list):
         return message
-    return with_value(message, "content", each_changed(content, partial(_readable_part, images)))
+    answers = message.get("role") == "assistant"
+    read = partial(_readable_part, images and not answers, files and not answers)
+    return with_value(message, "content", each_changed(content, read))
 
 
-def _readable_part(images: bool, part: object) -> object:
+def _readable_part(images: bool, files: bool, part: object) -> object:
+    if files and is_file(part):
+        return part
     if not isinstance(part, dict):
         return {"type": "text", "text": str(part)}
     kind = part.get("type")
