@@ -49,7 +49,7 @@ PYRIGHT := if $(BIN)/pyright --version >/dev/null 2>&1; \
 	then $(BIN)/pyright --pythonpath $(BIN)/python $$FILES; \
 	else echo "pyright cannot run here, so mypy alone has checked the types"; fi
 
-.PHONY: demo examples test run-tests check-all check-types test-coverage test-training test-all test-thorough test-mutants test-grammar test-large test-pythons test-wheel test-browser test-static-playground test-llamacpp test-official test-vllm test-sglang test-litellm clients implementations follow official-copies docs site dist format bench fuzz clean
+.PHONY: demo examples test run-tests check-all check-types test-coverage test-training test-all test-thorough test-mutants test-grammar test-large test-pythons test-wheel test-browser test-static-playground test-llamacpp test-official test-vllm test-sglang test-litellm clients implementations follow official-copies docs site dist format bench fuzz slips clean
 
 demo: $(VENV)/installed
 	$(BIN)/python examples/demo.py
@@ -237,6 +237,12 @@ fuzz: $(VENV)/installed-for-fuzzing
 	mkdir -p build/fuzz
 	$(BIN)/python fuzz/parse_fuzz.py build/fuzz fuzz/corpus -dict=fuzz/markup.dict \
 		-artifact_prefix=build/fuzz/ -max_total_time=$(SECONDS)
+
+# One slip in well-formed blocks: each token of their markup lost, doubled or exchanged. `TWO=20000`
+# tries more texts with two slips.
+TWO ?= 2000
+slips: $(VENV)/installed-for-tests
+	$(BIN)/python fuzz/slips.py --two $(TWO)
 
 clean:
 	rm -rf $(VENV) $(VENV)-training $(VENV)-vllm $(VENV)-sglang $(VENV)-litellm $(VENV)-mutants build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
