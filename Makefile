@@ -49,7 +49,7 @@ PYRIGHT := if $(BIN)/pyright --version >/dev/null 2>&1; \
 	then $(BIN)/pyright --pythonpath $(BIN)/python $$FILES; \
 	else echo "pyright cannot run here, so mypy alone has checked the types"; fi
 
-.PHONY: demo examples test run-tests check-all check-types test-coverage test-training test-all test-thorough test-mutants test-grammar test-large test-pythons test-wheel test-browser test-static-playground test-llamacpp test-vllm test-sglang test-litellm clients implementations follow docs site dist format bench fuzz clean
+.PHONY: demo examples test run-tests check-all check-types test-coverage test-training test-all test-thorough test-mutants test-grammar test-large test-pythons test-wheel test-browser test-static-playground test-llamacpp test-official test-vllm test-sglang test-litellm clients implementations follow official-copies docs site dist format bench fuzz slips clean
 
 demo: $(VENV)/installed
 	$(BIN)/python examples/demo.py
@@ -162,6 +162,14 @@ test-vllm: $(VENV)/installed-for-tests
 	$(if $(VLLM_VENV),,-$(MAKE) --no-print-directory $(VENV)-vllm/installed)
 	VLLM_VENV=$(or $(VLLM_VENV),$(VENV)-vllm) $(BIN)/pytest -s tests/engines
 
+# DeepSeek's own file of October, which is inside a wheel of 200 MB: it is fetched once, and the file is
+# run from it by its SHA-256. FTLLM_WHEEL names a wheel that is there already.
+test-official: $(VENV)/installed-for-tests
+	$(if $(FTLLM_WHEEL),,$(BIN)/python -m pip download --quiet --no-deps --dest $(VENV)/official \
+		--only-binary :all: ftllm==1.9.0)
+	FTLLM_WHEEL=$(or $(FTLLM_WHEEL),$$(ls $(VENV)/official/ftllm-1.9.0-*.whl)) \
+		$(BIN)/pytest tests/core/test_official_file.py
+
 # What SGLang's own parsers make of the corpora, and its request handling of requests: neither needs a
 # GPU. Its server does. Most of what it imports is vLLM's too, so its environment looks into that one.
 # SGLANG_VENV names another.
@@ -192,6 +200,11 @@ implementations: $(VENV)/installed-for-tests
 # is not.
 follow: $(VENV)/installed-for-tests
 	$(BIN)/python scripts/follow.py $(PACKAGE)
+
+# Which official encoder vLLM, SGLang, ftllm and SpecForge carry in their newest wheels, by its SHA-256:
+# a file that is not known ends it with status 1. The wheels are 600 MB.
+official-copies: $(VENV)/installed-for-tests
+	$(BIN)/python scripts/official_copies.py $(PACKAGE)
 
 # Pages in a real browser. Without Chromium they are skipped, and say so; without npm, those that
 # look at a page as axe-core does.
@@ -224,6 +237,12 @@ fuzz: $(VENV)/installed-for-fuzzing
 	mkdir -p build/fuzz
 	$(BIN)/python fuzz/parse_fuzz.py build/fuzz fuzz/corpus -dict=fuzz/markup.dict \
 		-artifact_prefix=build/fuzz/ -max_total_time=$(SECONDS)
+
+# One slip in well-formed blocks: each token of their markup lost, doubled or exchanged. `TWO=20000`
+# tries more texts with two slips.
+TWO ?= 2000
+slips: $(VENV)/installed-for-tests
+	$(BIN)/python fuzz/slips.py --two $(TWO)
 
 clean:
 	rm -rf $(VENV) $(VENV)-training $(VENV)-vllm $(VENV)-sglang $(VENV)-litellm $(VENV)-mutants build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -37,7 +37,7 @@ LIBRARY = (
 )
 APPLICATIONS = (
     {"dsv4._view", "dsv4._why", "dsv4.dataset"},
-    {"dsv4", "encoding_dsv4", "encoding_dsv32", "encoding_dsv41"},  # the public names
+    {"dsv4", "encoding_dsv4", "encoding_dsv32", "encoding_dsv41", "encoding_dsv41_1017"},  # public
     {"dsv4._playground"},
     {"dsv4.serve"},
     {"dsv4._cli"},

@@ -896,7 +896,7 @@ class TestProfiles:
             texts.append([tokenizer.decode(ids[:start]), tokenizer.decode(ids[start:])])
         return texts
 
-    @pytest.mark.parametrize("name", ["verl-0.9.1", "vllm-0.32", "recipe-0.2.0"])
+    @pytest.mark.parametrize("name", ["llama.cpp", "vllm-0.32", "recipe-0.2.0"])
     def test_contexts_are_the_servers(self, tmp_path: Path, vocabulary: Path, name: str) -> None:
         options = {"reasoning_effort": "low", "chat_template_kwargs": {"enable_thinking": True}}
         body = {"messages": TWO_ROUNDS, **options}
@@ -910,10 +910,11 @@ class TestProfiles:
             assert answer == meant
 
     def test_contexts_that_only_grow_are_one_row(self, tmp_path: Path, vocabulary: Path) -> None:
-        body = {"messages": TWO_ROUNDS, "tools": [function("f")]}
-        body["chat_template_kwargs"] = {"enable_thinking": True}
-        ((context, rest),) = self.rows_for(tmp_path, vocabulary, body, "verl-0.9.1")
-        assert context.index("## Tools") < context.index("S<｜User｜>1?")
+        tools = [{"type": "function", "function": function("f")}]
+        body = {"messages": TWO_ROUNDS, "tools": tools}
+        body["chat_template_kwargs"] = {"thinking": True}
+        ((context, rest),) = self.rows_for(tmp_path, vocabulary, body, "sglang-0.5.23")
+        assert context.index("## Tools") < context.index("<｜User｜>1?")
         assert rest.startswith("r</think>a<｜end▁of▁sentence｜><｜User｜>2?")
         assert rest.endswith("s</think>b<｜end▁of▁sentence｜>")
 
@@ -921,7 +922,7 @@ class TestProfiles:
         """Its prompts have no room for reasoning, and a run says how much is lost."""
         path, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
         path.write_text(json.dumps(TWO_ROUNDS))
-        options: Any = {"tokenizer": vocabulary, "jobs": 1, "profile": "verl-0.9.1"}
+        options: Any = {"tokenizer": vocabulary, "jobs": 1, "profile": "sglang-0.5.23"}
         summary = encode_files([path], out, **options)
         assert (summary.examples, summary.count("dropped_reasoning")) == (1, 2)
 
@@ -931,14 +932,14 @@ class TestProfiles:
             ({"profile": "tgi"}, "profile: found 'tgi', expected one of vllm-0.32, vllm-0.33, "),
             ({"thinking": True}, "thinking: found it with profile, expected it in each line"),
             ({"policy": "calls"}, "policy: found it with profile"),
-            ({"dialect": "v4.1"}, "dialect: found v4.1, expected v4 on verl 0.9.1"),
+            ({"dialect": "v4.1"}, "dialect: found v4.1, expected v4 on llama.cpp of August 2026"),
             ({"too_long": "left"}, "too_long: found left with profile"),
         ],
     )
     def test_what_does_not_go_with_a_profile(
         self, tmp_path: Path, vocabulary: Path, options: dict[str, Any], problem: str
     ) -> None:
-        options = {"profile": "verl-0.9.1", **options}
+        options = {"profile": "llama.cpp", **options}
         with pytest.raises(DatasetError, match=re.escape(problem)):
             encoded(tmp_path / "in.jsonl", [TWO_ROUNDS], vocabulary, **options)
 

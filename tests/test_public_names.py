@@ -16,6 +16,7 @@ import dsv4
 import encoding_dsv4
 import encoding_dsv32
 import encoding_dsv41
+import encoding_dsv41_1017
 from builders import VECTORS
 from dsv4.compat import vllm
 
@@ -179,23 +180,24 @@ def defaults(function: Any) -> dict[str, Any]:
     return {p.name: p.default for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD}
 
 
-def test_the_module_released_with_v4_1() -> None:
+@pytest.mark.parametrize("module", [encoding_dsv41, encoding_dsv41_1017])
+def test_the_modules_released_with_v4_1(module: ModuleType) -> None:
     expected = json.loads((VECTORS / "constants-v4.1.json").read_text("utf-8"))
     for name, listed in expected.pop("signatures").items():
-        parameters = inspect.signature(getattr(encoding_dsv41, name)).parameters.values()
+        parameters = inspect.signature(getattr(module, name)).parameters.values()
         found = [p.name if p.default is p.empty else f"{p.name}={p.default!r}" for p in parameters]
         assert (name, found) == (name, listed)
-        assert name in encoding_dsv41.__all__
+        assert name in module.__all__
     for name, value in expected.items():
-        found = getattr(encoding_dsv41, name)
+        found = getattr(module, name)
         assert (name, sorted(found) if isinstance(found, set) else found) == (name, value)
-        assert name in encoding_dsv41.__all__
+        assert name in module.__all__
 
 
 def test_the_copies_have_the_names_of_the_released_module() -> None:
     assert vllm.__all__ == encoding_dsv4.__all__
     assert set(encoding_dsv32.__all__) < set(encoding_dsv4.__all__)
-    for module in (encoding_dsv4, encoding_dsv32, encoding_dsv41, vllm):
+    for module in (encoding_dsv4, encoding_dsv32, encoding_dsv41, encoding_dsv41_1017, vllm):
         assert [name for name in module.__all__ if not hasattr(module, name)] == []
 
 
@@ -210,7 +212,9 @@ def functions_of(module: ModuleType) -> Iterator[tuple[str, Any]]:
                 yield place, found
 
 
-@pytest.mark.parametrize("module", [dsv4, encoding_dsv4, encoding_dsv41, encoding_dsv32, vllm])
+@pytest.mark.parametrize(
+    "module", [dsv4, encoding_dsv4, encoding_dsv41, encoding_dsv41_1017, encoding_dsv32, vllm]
+)
 def test_every_annotation_can_be_resolved(module: ModuleType) -> None:
     """Also of modules that are loaded when somebody needs them: `dsv4.types` is one."""
     found = dict(functions_of(module))

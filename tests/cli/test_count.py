@@ -49,7 +49,7 @@ def test_numbers_add_up(tmp_path: Path) -> None:
 def test_a_chart(tmp_path: Path) -> None:
     done = count(tmp_path, "--window", "20", input=json.dumps(MESSAGES))
     lines = done.stdout.splitlines()
-    assert lines[:2] == ["stdin", "36 tokens, 180.0% of 20"]
+    assert lines[:2] == ["stdin", "36 tokens, 180.0% of 20 (v4)"]
     assert lines[3] == "16 tokens too many"
     assert any(line.startswith("  1 user        6  ") and "█" in line for line in lines)
     assert "\x1b" not in done.stdout

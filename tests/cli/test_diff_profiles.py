@@ -53,7 +53,7 @@ def test_as_json() -> None:
     assert found["same"] is False
     assert "<｜System｜>" in found["a"]["prompt"]
     assert found["b"]["prompt"] is None
-    assert found["b"]["error"].startswith("messages[0].role: found 'developer'")
+    assert found["b"]["error"].startswith("messages[0].role: unknown variant `developer`")
     assert found["reasons"][0]["location"] == ["messages", 0, "role"]
 
 

@@ -8,7 +8,7 @@ from dsv4._completion.reasons import Ended, ended_by
 
 TABLE = {
     Ended.END: "eos eos_token end_turn tool_calls function_call tool_use",
-    Ended.STOP: "stop",
+    Ended.STOP: "stop STOP COMPLETE",
     Ended.LENGTH: "length max_tokens model_length",
     Ended.FILTER: "content_filter refusal",
     Ended.FAILURE: "timeout cancelled aborted abort error EOS Stop null none 0",

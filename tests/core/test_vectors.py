@@ -6,6 +6,7 @@ import copy
 import json
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ import dsv4
 import encoding_dsv4
 import encoding_dsv32
 import encoding_dsv41
+import encoding_dsv41_1017
 from builders import vectors
 from rows import each_row
 from strategies import ROLES
@@ -76,19 +78,38 @@ def test_released_functions(case: Case) -> None:
     check(case, "result", getattr(encoding_dsv4, case["function"]), *case["args"])
 
 
-@each_row("case", cases("encode-v4.1-released.jsonl"))
-def test_released_v41_encoder(case: Case) -> None:
-    encode = encoding_dsv41.encode_messages
+MODULES_V41 = {
+    "v4.1-released": encoding_dsv41,
+    "v4.1": encoding_dsv41,
+    "v4.1-1017": encoding_dsv41_1017,
+}
+
+
+def cases_v41(kind: str, *files: str) -> list[Any]:
+    return [
+        pytest.param(MODULES_V41[file], *param.values, id=f"{file}-{param.id}")
+        for file in files
+        for param in cases(f"{kind}-{file}.jsonl")
+    ]
+
+
+@each_row("module, case", cases_v41("encode", "v4.1-released", "v4.1-1017"))
+def test_released_v41_encoder(module: Any, case: Case) -> None:
+    encode = module.encode_messages
     check(case, "prompt", encode, case["messages"], **case["options"])
     if "error" not in case:
         _, found = encode(case["messages"], **case["options"], return_multi_modal_data=True)
         assert found == {"images": case["images"]}
 
 
-@each_row("case", cases("helpers-v4.1.jsonl"))
-def test_released_v41_functions(case: Case) -> None:
-    function = getattr(encoding_dsv41, case["function"])
-    check(case, "result", function, *case["args"], **case.get("kwargs", {}))
+@each_row("module, case", cases_v41("helpers", "v4.1", "v4.1-1017"))
+def test_released_v41_functions(module: Any, case: Case, tmp_path: Path) -> None:
+    function, args = getattr(module, case["function"]), case["args"]
+    if "file" in case:
+        path = tmp_path / "cases.json"
+        path.write_text(json.dumps(case["file"]), "utf-8")
+        args = [str(path)]
+    check(case, "result", function, *args, **case.get("kwargs", {}))
 
 
 @each_row("case", cases("parse-v4.1.jsonl", lambda case: case["namespaces"]))

@@ -57,7 +57,7 @@ test("a side that cannot be written says why, and the other is still described",
 });
 
 test("what is missing is told once, and fields beyond five are counted", () => {
-  const unread = [0, 1, 2, 3, 4, 5, 6].map((message) => ({ message, field: "name" }));
+  const unread = [0, 1, 2, 3, 4, 5, 6].map((n) => `messages[${n}].name`);
   const poor = { ...side, no_tokens: "No counts.", unread };
   const found = words(factsOf({ ...answer, sides: [poor, poor] }));
   assert.equal(found.filter((one) => one === "No counts.").length, 1);

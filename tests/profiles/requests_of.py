@@ -29,7 +29,6 @@ def rows(name: str) -> list[dict[str, Any]]:
 ROWS = rows("profiles.jsonl.gz")
 VLLM_0_33_ROWS = rows("profiles-vllm-0.33.jsonl.gz")
 DYNAMO_ROWS = rows("profiles-dynamo.jsonl.gz")
-VERL_ROWS = rows("profiles-verl.jsonl.gz")
 LLAMA_ROWS = rows("profiles-llamacpp.jsonl.gz")
 REQUESTS: list[Any] = [row["request"] for row in ROWS]
 

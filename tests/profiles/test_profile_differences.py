@@ -72,9 +72,6 @@ class TestComparing:
              ["arguments-malformed", "reasoning-old"]),
             ({"tools": [TOOL], "tool_choice": "none"}, "vllm-0.32", "sglang-0.5.23",
              ["thinking", "tools-place", "choice-none"]),
-            ({"messages": [{"role": "system", "content": "x"}, USER], "tools": [TOOL],
-              "chat_template_kwargs": {"enable_thinking": True}, "reasoning_effort": "low"},
-             "vllm-0.32", "verl-0.9.1", ["tools-first"]),
         ],
     )  # fmt: skip
     def test_reasons(self, body: Any, first: str, second: str, expected: list[str]) -> None:
@@ -157,9 +154,6 @@ class TestTraps:
             ({"messages": calling(call("a", '{"x": 0.1234567}'))}, "llama.cpp", "floats-rounded"),
             ({"messages": calling(call("a", '{"x": 9223372036854775808}'))},
              "llama.cpp-2026.10", "integers-signed"),
-            ({}, "verl-0.9.1", "thinking-off"),
-            ({"messages": [{"role": "system", "content": "x"}, USER], "tools": [TOOL]},
-             "verl-0.9.1", "tools-first"),
         ],
     )  # fmt: skip
     def test_each(self, body: Any, name: str, kind: str) -> None:

@@ -328,12 +328,12 @@ class TestWhichServer:
             {"messages": [USER]}
         )
 
-    @pytest.mark.parametrize("text", ["{}", "no JSON", saved("verl-0.9.1", "v4", ())])
+    @pytest.mark.parametrize("text", ["{}", "no JSON", saved("llama.cpp", "v4", ())])
     def test_a_file_that_is_no_such_server(self, text: str, tmp_path: Path) -> None:
         path = tmp_path / "server.json"
         path.write_text(text)
         with pytest.raises(
-            SettingError, match=f"for: {path}: .*(expected|found a server like verl)"
+            SettingError, match=f"for: {path}: .*(expected|found a server like llama)"
         ):
             server(str(path))
 

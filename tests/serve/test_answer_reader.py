@@ -66,6 +66,14 @@ def piece(name: str | None, arguments: Any, index: Any = 0, id: str | None = Non
     return {name: value for name, value in found.items() if value is not None}
 
 
+def chosen(number: int, delta: Any, finish: str | None = None) -> Any:
+    return {"index": number, "delta": delta, "finish_reason": finish}
+
+
+def thought(words: str) -> Any:
+    return {"type": "reasoning.text", "text": words}
+
+
 STOP = choice({}, "stop")
 CALLED = choice({}, "tool_calls")
 HELLO = text("Hel") + text("lo")
@@ -85,7 +93,7 @@ class Sent:
     body: bytes
     kind: str | None = "text/event-stream"
     headers: tuple[tuple[str, str], ...] = ()
-    ends: str = "whole"  # or "reset", or "close" without a length
+    ends: str = "whole"  # or "reset", "hang", or "close" without a length
 
 
 @dataclass(frozen=True)
@@ -139,13 +147,26 @@ FORMS: dict[str, Form] = {
             text(["Hel", {"type": "output_text", "text": "lo"}]) + STOP + DONE,
         ),
     ),
-    "`reasoning_content`, `reasoning` or `thinking`": Form(
+    "`reasoning_content`, `reasoning`, `thinking`, `reasoning_text` or `thought`": Form(
         Answer("Hello", "Hmm."),
         (
             choice({"reasoning_content": "Hmm."}) + HELLO + STOP + DONE,
             choice({"reasoning": "Hmm."}) + HELLO + STOP + DONE,
             choice({"reasoning_content": "Hmm.", "reasoning": "Hmm."}) + HELLO + STOP + DONE,
             choice({"thinking": "Hmm.", "content": ""}) + HELLO + STOP + DONE,
+            choice({"reasoning_text": "Hmm."}) + HELLO + STOP + DONE,
+            choice({"thought": "Hmm."}) + HELLO + STOP + DONE,
+        ),
+    ),
+    "`reasoning_details` or `thinking_blocks`": Form(
+        Answer("Hello", "Hmm."),
+        (
+            choice({"reasoning_details": [{"type": "reasoning.text", "text": "Hmm."}]})
+            + choice({"reasoning_details": [{"type": "reasoning.encrypted", "data": "x"}]})
+            + HELLO
+            + STOP,
+            choice({"reasoning": "Hmm.", "reasoning_details": [thought("Hmm.")]}) + HELLO + STOP,
+            choice({"thinking_blocks": [{"type": "thinking", "thinking": "Hmm."}]}) + HELLO + STOP,
         ),
     ),
     "`thinking` parts beside text parts": Form(
@@ -168,24 +189,32 @@ FORMS: dict[str, Form] = {
             choice({"role": "assistant", "content": ""}) + event(WHOLE) + DONE,
         ),
     ),
-    "`message` after the deltas": Form(HEARD, (HELLO + event(WHOLE) + DONE,)),
+    "`message` after the deltas": Form(
+        HEARD,
+        (
+            HELLO + event(WHOLE) + DONE,
+            text("Hel") + event(WHOLE) + DONE,
+            choice({"reasoning": ""}) + text("H") + event(WHOLE),
+        ),
+    ),
     "`text` in place of `delta`": Form(
         HEARD, (event({"choices": [{"index": 0, "text": "Hello", "finish_reason": "stop"}]}),)
     ),
-    "other choices than the one asked for": Form(
+    "text and calls in two choices, or in two entries of one": Form(
+        Answer("Hello", calls=ONE),
+        (
+            HELLO + event({"choices": [chosen(1, {"tool_calls": [BASH]}, "tool_calls")]}) + DONE,
+            HELLO + event({"choices": [chosen(0, {}), chosen(0, {"tool_calls": [BASH]})]}) + CALLED,
+            event({"choices": [chosen(0, {"content": "Hel"}), chosen(0, {"content": "lo"})]})
+            + called(BASH)
+            + CALLED,
+        ),
+    ),
+    "the answer in two equal choices": Form(
         HEARD,
         (
-            event({"choices": [{"index": 1, "delta": {"content": "No"}}]}) + HELLO + STOP + DONE,
-            text("Hel")
-            + event(
-                {
-                    "choices": [
-                        {"index": 1, "delta": {"content": "No"}, "finish_reason": "stop"},
-                        {"index": 0, "delta": {"content": "lo"}},
-                    ]
-                }
-            )
-            + STOP,
+            event({"choices": [chosen(n, {"content": "Hello"}, "stop") for n in (0, 1)]}) + DONE,
+            HELLO + event({"choices": [chosen(1, {"content": "Hello"}, "stop")]}) + STOP + DONE,
         ),
     ),
     # Calls.
@@ -243,6 +272,30 @@ FORMS: dict[str, Form] = {
             for n in (0, None)
         ),
     ),
+    "an `index` that grows with every piece": Form(
+        Answer(calls=ONE),
+        (
+            called(piece("bash", "", 0, "x")) + called(piece(None, '{"a": 1}', 1)) + CALLED,
+            called(piece("bash", "", 3, "x"))
+            + called(piece(None, '{"a"', 4))
+            + called(piece(None, ": 1}", 5))
+            + CALLED,
+        ),
+    ),
+    "`tool_calls` as an object, by number": Form(
+        Answer(calls=TWO),
+        (choice({"tool_calls": {"0": BASH, "1": piece("read", "{}", 1, "y")}}) + CALLED,),
+    ),
+    "all arguments once more behind their pieces": Form(
+        Answer(calls=ONE),
+        tuple(
+            called(piece("bash", '{"a"', 0, "x"))
+            + called(piece(None, ": 1}"))
+            + called(piece(None, '{"a": 1}', n))
+            + CALLED
+            for n in (0, 1, None)
+        ),
+    ),
     "another `id` with every piece, or an `index` with the first alone": Form(
         Answer(calls=ONE),
         (
@@ -262,15 +315,6 @@ FORMS: dict[str, Form] = {
             + called(piece(None, ": 1}"))
             + called(piece("bash", '{"a": 1}', 0, "x"))
             + CALLED,
-        ),
-    ),
-    "arguments that are no JSON, or that belong to no call": Form(
-        Answer(),
-        (
-            called(piece("bash", '{"a": NaN}')) + CALLED,
-            called(piece("bash", '{"a": 1}}')) + CALLED,
-            called(piece("bash", "", 0, "x")) + called(piece(None, '{"a": 1}', 1)) + CALLED,
-            called(piece(None, '{"a": 1}', 0, "x")) + CALLED,
         ),
     ),
     "`arguments` as an object, or as the text of a text": Form(
@@ -351,6 +395,19 @@ FORMS: dict[str, Form] = {
             event({"choices": [{"text": "Hello"}]}) + event({"choices": [{"text": EOS}]}),
         ),
         route="completions",
+    ),
+    "a name in another case (`toolCalls`, `finishReason`)": Form(
+        Answer(calls=ONE),
+        (
+            event({"choices": [{"delta": {"toolCalls": [BASH]}, "finishReason": "tool_calls"}]}),
+            choice({"toolCalls": [BASH]}) + CALLED,
+        ),
+    ),
+    "`STOP`, `COMPLETE` as a finish reason": Form(
+        HEARD, tuple(HELLO + choice({}, word) for word in ("STOP", "COMPLETE"))
+    ),
+    "a finish reason, and then nothing for two seconds": Form(
+        HEARD, (Sent(HELLO + STOP, ends="hang"),)
     ),
     # Failures.
     "`error` in an event": Form(
@@ -468,6 +525,35 @@ FORMS: dict[str, Form] = {
             )
         ),
     ),
+    "arguments that are no JSON, or that belong to no call": Form(
+        Failure("the backend"),
+        (
+            called(piece("bash", '{"a": NaN}')) + CALLED,
+            called(piece("bash", '{"a": 1}}')) + CALLED,
+            called(piece(None, '{"a": 1}', 0, "x")) + CALLED,
+            called(BASH) + called(piece("read", '{"a', 1, "y")) + CALLED,
+        ),
+    ),
+    "a finish reason that speaks of calls, and no call that can be read": Form(
+        Failure("no call can be read"),
+        (
+            HELLO + CALLED + DONE,
+            HELLO + choice({}, "function_call"),
+            HELLO + called({"index": 0}) + CALLED,
+            HELLO + choice({"x_calls": [BASH]}) + STOP + DONE,
+        ),
+    ),
+    "an answer in fields that nobody knows": Form(
+        Failure("fields that are not known"),
+        (choice({"answer": "Hello"}) + STOP, choice({"reasoning": "Hm.", "x": "Hi"}) + STOP),
+    ),
+    "another text in another choice, or in a last message": Form(
+        Failure("the backend"),
+        (
+            HELLO + event({"choices": [chosen(1, {"content": "No"})]}) + STOP + DONE,
+            text("No") + event(WHOLE) + DONE,
+        ),
+    ),
     "text that is no JSON or no event, another type, another coding": Form(
         Failure("the backend"),
         (
@@ -548,6 +634,8 @@ class RawServer:
             body = b"%x\r\n%s\r\n" % (len(body), body)
         writer.write(body + (b"0\r\n\r\n" if sent.ends == "whole" else b""))
         await writer.drain()
+        if sent.ends == "hang":
+            await asyncio.sleep(60)
         if sent.ends == "reset":
             await asyncio.sleep(0.02)  # what was sent is read before the reset is seen
             writer.transport.abort()

@@ -149,7 +149,7 @@ def tools_for(path: str) -> Any:
 
 
 # Finish reasons that stand for nothing that anybody knows.
-UNKNOWN = ["timeout", "cancelled", "aborted", "abort", "STOP", 5, 0, {"type": "stop"}, ["stop"]]
+UNKNOWN = ["timeout", "cancelled", "aborted", "abort", "Stop", 5, 0, {"type": "stop"}, ["stop"]]
 
 
 @pytest.mark.parametrize("finish", UNKNOWN, ids=str)

@@ -234,9 +234,6 @@ UPSTREAM_ARGUMENTS = {
     "": "{}",
     "null": "{}",
     json.dumps(OBJECT): OBJECT,
-    '{"command": "rm -rf /ho': None,
-    "[1]": None,
-    '"ls"': None,
 }
 
 
@@ -246,8 +243,8 @@ def test_a_call_passes_if_its_arguments_are_an_object(written: str, tokenizer: T
     made = {"tool_calls": [{"index": 0, "id": "id-0", "type": "function", "function": function}]}
     expected = UPSTREAM_ARGUMENTS[written]
     for found in told(answer(made, finish="tool_calls"), tokenizer):
-        assert found.calls == ([] if expected is None else [("bash", expected)]), found
-        assert found.finish == FINISHED[found.path][expected is not None], found
+        assert found.calls == [("bash", expected)], found
+        assert found.finish == FINISHED[found.path][True], found
 
 
 def test_calls_without_numbers_or_with_objects_are_understood(tokenizer: Tokenizer) -> None:

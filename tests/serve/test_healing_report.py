@@ -16,7 +16,7 @@ from dsv4._completion.message import assemble
 from dsv4._format.tokens import THINK_END, THINK_START
 from dsv4.api import chat
 from dsv4.api.api_request import ApiSettings
-from dsv4.serve.backend import Chunk
+from dsv4.serve.backend import BackendError, Chunk
 from dsv4.serve.heal.healing_reader import HealingReader
 from dsv4.serve.observe.logs import healed_kinds, healing_summary
 from dsv4.tokens import Tokenizer
@@ -63,10 +63,17 @@ class TestKinds:
 
     @pytest.mark.parametrize(
         "broken",
-        [{"arguments": '{"command": '}, {"arguments": '"{}"'}, {"name": ""}, {"arguments": "[1]"}],
+        [{"arguments": '"{}"'}, {"name": "", "arguments": ""}],
     )
     def test_a_broken_call(self, broken: dict[str, str]) -> None:
         assert kinds({"content": "So."}, call(**broken)) == {"broken_call": 1}
+
+    @pytest.mark.parametrize(
+        "broken", [{"arguments": '{"command": '}, {"name": ""}, {"arguments": "[1]"}]
+    )
+    def test_a_call_that_cannot_be_read_is_a_failure(self, broken: dict[str, str]) -> None:
+        with pytest.raises(BackendError, match="a call that cannot be read"):
+            kinds({"content": "So."}, call(**broken))
 
     @pytest.mark.parametrize(
         ("deltas", "finish"),

@@ -62,7 +62,7 @@ def test_a_name_cannot_add_a_header_or_make_one_too_long() -> None:
     hostile = body("chat", **{"a\r\nset-cookie: b=c": 1, "ü\ud800": 1, "x" * 10_000: 1})
     many = body("chat", **{f"f{n}": n for n in range(100)})
     (first, second), _ = headers_of("chat", hostile, many)
-    assert first == f"a%0D%0Aset-cookie%3A%20b%3Dc, %C3%BC%3F, {'x' * 64}"
+    assert first == f"a%0D%0Aset-cookie%3A%20b%3Dc, %C3%BC%5Cud800, {'x' * 64}"
     assert second.startswith("f0, f1, ")
     assert second.endswith(", f19, +80")
 

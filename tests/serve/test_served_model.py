@@ -10,11 +10,10 @@ from gateway import gateway, gateway_before, run
 from standins import ChatServer, VllmServer, in_a_thread
 
 from dsv4 import DIALECTS
-from dsv4.profiles.profile import dialect_of_host
+from dsv4.profiles.official_api import dialect_at
 from dsv4.serve import Model
 from dsv4.serve.served_model import (
     ServedModel,
-    default_context,
     dialect_of_model,
     dialect_problem,
     model_asked_for,
@@ -47,15 +46,16 @@ class TestDialect:
         assert found is DIALECTS[dialect]
 
     @pytest.mark.parametrize("url", ["https://api.deepseek.com", "https://API.deepseek.com/v1"])
-    def test_the_official_api_serves_v4_1_under_every_name(self, url: str) -> None:
-        def served(**given: Any) -> str:
+    def test_the_official_api_goes_by_the_name_of_the_model(self, url: str) -> None:
+        def served(name: str, **given: Any) -> str:
             model = ServedModel(settings(upstream=url, **given), None, makes_prompts=False)
-            model.note([Model("deepseek-v4-pro")])
+            model.note([Model(name)])
             return str(model.dialect)
 
-        assert served() == "v4.1"
-        assert served(dialect="v4-0731") == "v4-0731"
-        assert dialect_of_host(["http://api.deepseek.com.example"]) is None
+        assert served("deepseek-v4-pro") == "v4-0731"
+        assert served("deepseek-flash") == served("deepseek-v4-flash") == "v4.1-1017"
+        assert served("deepseek-flash", dialect="v4") == "v4"
+        assert dialect_at(["http://api.deepseek.com.example"], "deepseek-flash") is None
 
     def test_told_by_the_name_that_the_operator_reports(self) -> None:
         assert dialect_of_model(Model("m"), "deepseek-v4.1") is DIALECTS["v4.1"]
@@ -171,5 +171,5 @@ class TestFacts:
         assert prompt_facts(DIALECTS["v4"], settings(backend="llamacpp")).note == ""
 
     def test_contexts(self) -> None:
-        assert default_context(DIALECTS["v4-0731"]) == 1_048_576
-        assert default_context(DIALECTS["v3.2"]) == 131_072
+        assert DIALECTS["v4-0731"].context == 1_048_576
+        assert DIALECTS["v3.2"].context == 131_072

@@ -293,11 +293,15 @@ class TestNearest:
             assert best.hypothesis.texts == texts
 
     @pytest.mark.parametrize(
-        ("url", "dialect"),
-        [("https://api.deepseek.com/v1", "v4.1"), ("https://api.deepseek.com.example", None)],
+        ("url", "model", "dialect"),
+        [
+            ("https://api.deepseek.com/v1", "deepseek-flash", "v4.1"),
+            ("https://api.deepseek.com/v1", "deepseek-v4-pro", "v4-0731"),
+            ("https://api.deepseek.com.example", "deepseek-flash", None),
+        ],
     )
-    def test_the_official_address_tells_v4_1_and_counts_tell_more(
-        self, url: str, dialect: str | None, monkeypatch: pytest.MonkeyPatch
+    def test_the_official_address_tells_the_dialect_of_a_model_and_counts_tell_more(
+        self, url: str, model: str, dialect: str | None, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         dialects = set()
 
@@ -308,7 +312,7 @@ class TestNearest:
         monkeypatch.setattr("dsv4.verify.runner.explain", noted)
         stand_in = StandIn(VLLM)
         monkeypatch.setattr(stand_in, "url", url)
-        report = report_on(stand_in, only=["system"])
+        report = report_on(stand_in, model=model, only=["system"])
         assert dialects == {dialect}
         assert report.to_dict()["prompt"]["dialect"] == "v4-0731"
 

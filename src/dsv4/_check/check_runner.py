@@ -28,11 +28,13 @@ from dsv4.api import convert
 from dsv4.api.body_reader import recognise
 from dsv4.api.own_bodies import CHAT_OPTION_NAMES, NotAConversation, role_of
 from dsv4.errors import Error, ImageError, Location, OptionError, mismatch
-from dsv4.profiles import Profile, traps
+from dsv4.profiles import Profile, official_api, traps
 from dsv4.request import Request
 
 # Each error costs a look at the whole conversation, and nobody reads this many of them.
 MOST_ERRORS = 100
+# What is only found because it is not known here.
+_KNOWN_TO_API = ("unknown_model", "unsupported_content")
 
 ALL_RULES = (
     *call_checks.CALL_RULES,
@@ -65,7 +67,13 @@ def run_checks(
             if profile is not None:
                 # Servers read it, or do not: the profile knows.
                 here = [each for each in here if each.location != ("chat_template_kwargs",)]
-                here += _traps(conversation, overrides, profile)
+                told = _traps(conversation, overrides, profile)
+                if _is_official(profile):
+                    # What the API takes is no error, whether or not it is read here.
+                    taken = not any(map(_is_refusal, told))
+                    known = (*_KNOWN_TO_API, *(("not_encodable",) if taken else ()))
+                    here = [each for each in here if each.kind not in known]
+                here += told
             all_findings += (each for each in here if each not in all_findings)
     except (InputError, NotAConversation) as error:
         return [Finding("error", "not_a_conversation", (), str(error))]
@@ -241,11 +249,8 @@ def _harmless_message(message: object) -> dict[str, Any]:
 
 def _traps(body: object, overrides: RequestOverrides, profile: str | Profile) -> list[RuleFinding]:
     try:
-        read = overrides.read(body)
-        request, server_body = read.request, _as_body(body)
-        if str(overrides.dialect) == "v4":  # a server asks for the model, which has this name then
-            server_body = {"model": "deepseek-v4", **server_body}
-        findings = traps(server_body, profile, dialect=str(request.dialect))
+        server_body, dialect = _served_request(body, overrides, _is_official(profile))
+        findings = traps(server_body, profile, dialect=dialect)
     except Error as error:
         location = error_location(error)
         return [] if location[:1] != ("profile",) else [_not_encodable(error)]
@@ -253,6 +258,27 @@ def _traps(body: object, overrides: RequestOverrides, profile: str | Profile) ->
         RuleFinding(SERVER_PREFIX + trap.kind.replace("-", "_"), trap.location, trap.message)
         for trap in findings
     ]
+
+
+def _is_official(profile: str | Profile) -> bool:
+    return getattr(profile, "name", profile) == official_api.PROFILE_NAME
+
+
+def _served_request(
+    body: object, overrides: RequestOverrides, by_model: bool
+) -> tuple[dict[str, Any], str | None]:
+    """What a server is sent, and the dialect of its model. Where a server goes by the model's name,
+    that is left open."""
+    if by_model:
+        return _as_body(body), None if overrides.dialect is None else str(overrides.dialect)
+    request, server_body = overrides.read(body).request, _as_body(body)
+    if str(overrides.dialect) == "v4":  # a server asks for the model, which has this name then
+        server_body = {"model": "deepseek-v4", **server_body}
+    return server_body, str(request.dialect)
+
+
+def _is_refusal(finding: RuleFinding) -> bool:
+    return finding.kind == f"{SERVER_PREFIX}refused"
 
 
 def _as_body(body: object) -> dict[str, Any]:

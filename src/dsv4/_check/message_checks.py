@@ -14,80 +14,65 @@ from dsv4._check.call_checks import schema_faults
 from dsv4._check.findings import CheckedConversation, RuleFinding, closest_name, quoted_json
 from dsv4._encode.encode import maybe_response_schema
 from dsv4._encode.inputs import DIALECTS_WITH_IMAGES
-from dsv4._encode.turns import NATIVE
+from dsv4._encode.turns import NATIVE, fields_read
 from dsv4._format import tokens
+from dsv4._format.dialects import ROLES, V4_1
 from dsv4._format.texts import UNSUPPORTED, read_table
 from dsv4.api.body_reader import recognise
-from dsv4.api.own_bodies import CHAT_FIELDS_READ, TEMPLATE_OPTIONS, is_sharegpt, role_of
+from dsv4.api.ignored_fields import server_fields, unread_locations
+from dsv4.api.neutral_request import TRAINING_FIELDS
+from dsv4.api.own_bodies import FIELDS_READ, TEMPLATE_OPTIONS, is_sharegpt, role_of
 from dsv4.errors import Location
 from dsv4.schema import TYPES
 
 # Rules on names of fields: fields that nothing reads.
 
 
-# What a message of each role has. What the format leaves out of these is
-# reported by other rules.
-_COMMON = {"role", "content", "content_blocks", "task", "tools", "response_format"}
-_FIELDS: dict[str, set[str]] = {
-    "system": _COMMON,
-    "developer": _COMMON,
-    "user": {*_COMMON, str(NATIVE.url_field)},
-    "assistant": {*_COMMON, *NATIVE.reasoning_fields, *NATIVE.open_turn_fields, "tool_calls"},
-    "tool": {*_COMMON, "tool_call_id"},
-    "latest_reminder": _COMMON,
-}
-_EVERY = set[str]().union(*_FIELDS.values())
-
 _NAMES = read_table("field_names", __file__)
-# Fields that clients and data sets add, and that say nothing to the model.
-_HARMLESS = frozenset(_NAMES["harmless"])
-# Other people's names for what a message has.
+# Other people's names for what a message has, and for what a request has.
 _MEANT: dict[str, str] = _NAMES["meant"]
-# The same for a request. What is not here may be anything: sampling, or somebody's own notes.
 _MEANT_OF_REQUEST: dict[str, str] = _NAMES["meant_of_request"]
-_OF_REQUEST = {*CHAT_FIELDS_READ, *_NAMES["request"]}
+_EVERY = {field for role in ROLES for field in fields_read(role, V4_1)}
+
+
+# What the format leaves out of these is reported by other rules.
+_WITH_RULES_OF_THEIR_OWN = ("content_blocks", "task", "tools", "response_format")
 
 
 def unread_fields(conversation: CheckedConversation) -> Iterator[RuleFinding]:
-    for index, message in enumerate(conversation.written_messages):
-        for field, value in message.items():
-            if not isinstance(field, str) or not _is_given(value):
-                continue
-            finding = _of_message(field, role_of(message))
-            if finding:
-                kind, problem = finding
-                yield RuleFinding(kind, ("messages", index, field), problem)
-
-
-def _is_given(value: object) -> bool:
-    """Clients write null, and empty lists, for what is not there."""
-    return value is not None and value != [] and value != {} and value != ""
-
-
-def _of_message(field: str, role: object) -> tuple[str, str] | None:
-    fields = _FIELDS.get(role, _EVERY) if isinstance(role, str) else _EVERY
-    if field in fields or field in _HARMLESS:
-        return None
-    if field in _EVERY:
-        return "unread_field", f"messages of role {role} have no {field}: it is not read"
-    name = _MEANT.get(field) or closest_name(field, _EVERY)
-    if name:
-        return "unread_field", f"{field} is not read: did you mean {name}?"
-    return "unknown_field", f"{field} is not read"
-
-
-def unread_options(conversation: CheckedConversation) -> Iterator[RuleFinding]:
-    body = conversation.body
-    if not isinstance(body, dict) or is_sharegpt(body) or recognise(body).protocol != "chat":
+    body, read = conversation.body, conversation.read
+    if read is None or (isinstance(body, dict) and is_sharegpt(body)):
         return
-    for field, value in body.items():
-        if not isinstance(field, str) or field in _OF_REQUEST or not _is_given(value):
-            continue
-        name = _MEANT_OF_REQUEST.get(field) or closest_name(field, set(_OF_REQUEST))
-        if name:
-            yield RuleFinding(
-                "unread_field", (field,), f"{field} is not read: did you mean {name}?"
-            )
+    protocol = read.protocol or recognise(body).protocol
+    fields = body if isinstance(body, dict) else {}
+    if protocol == "chat" and (not fields or "messages" in fields):
+        fields = {**fields, "messages": conversation.written_messages}
+    passed_over = (*_WITH_RULES_OF_THEIR_OWN, *(TRAINING_FIELDS if read.is_line else ()))
+    for location in unread_locations(fields, protocol, read.rules, conversation.prompt.dialect):
+        if len(location) != 3 or location[-1] not in passed_over:
+            yield RuleFinding(*_unread_finding(location, fields))
+
+
+def _unread_finding(location: Location, body: Any) -> tuple[str, Location, str]:
+    *place, last = location
+    field, problem = str(last), f"{last} is not read"
+    if len(place) == 2 and field in _EVERY and place[0] == "messages":
+        role = role_of(body["messages"][place[1]])
+        return "unread_field", location, f"messages of role {role} have no {field}: it is not read"
+    names = {0: (_MEANT_OF_REQUEST, FIELDS_READ), 2: (_MEANT, _EVERY)}.get(len(place))
+    name = names and (names[0].get(field) or closest_name(field, set(names[1])))
+    if name:
+        return "unread_field", location, f"{problem}: did you mean {name}?"
+    if place == ["chat_template_kwargs"]:
+        problem += f": of these, {', '.join(TEMPLATE_OPTIONS)} are"
+        return "unread_field", location, problem
+    return "unknown_field", location, problem
+
+
+def fields_of_servers(conversation: CheckedConversation) -> Iterator[RuleFinding]:
+    if names := server_fields(conversation.body):
+        problem = f"for the server: the prompt does not depend on {', '.join(names)}"
+        yield RuleFinding("not_in_prompt", (names[0],), problem)
 
 
 def unread_template_options(conversation: CheckedConversation) -> Iterator[RuleFinding]:
@@ -96,10 +81,6 @@ def unread_template_options(conversation: CheckedConversation) -> Iterator[RuleF
     if options is not None and not isinstance(options, dict):
         problem = f"found {quoted_json(options)}, expected an object: it is not read"
         yield RuleFinding("unread_field", ("chat_template_kwargs",), problem)
-    for field in options if isinstance(options, dict) else ():
-        if field not in TEMPLATE_OPTIONS:
-            problem = f"{field} is not read: of these, {', '.join(TEMPLATE_OPTIONS)} are"
-            yield RuleFinding("unread_field", ("chat_template_kwargs", str(field)), problem)
 
 
 # What `type` may be where a response format is no JSON schema itself.
@@ -359,7 +340,7 @@ OMISSION_RULES = (
 )
 
 # Rules on the body as it was written, whose findings have their places in it.
-WRITTEN_RULES = (unread_fields, unread_options, unread_template_options, bare_text_blocks)
+WRITTEN_RULES = (unread_fields, fields_of_servers, unread_template_options, bare_text_blocks)
 
 
 # Rules on what texts spell.

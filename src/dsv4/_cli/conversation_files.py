@@ -7,12 +7,13 @@ A file holds a list of messages or a Chat request, or one of these on each line.
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import dsv4
 from dsv4._cli import command_options
@@ -24,8 +25,12 @@ from dsv4._inputs.input_files import InputError
 from dsv4._inputs.request_bodies import ReadBody, RequestOverrides
 from dsv4.api.api_request import BodyRules
 from dsv4.api.body_reader import recognise
+from dsv4.api.ignored_fields import server_fields
 from dsv4.api.own_bodies import role_of
 from dsv4.errors import path_of
+
+if TYPE_CHECKING:
+    from dsv4.profiles import Profile
 
 
 class FileDocument(NamedTuple):
@@ -142,12 +147,13 @@ def _document(data: bytes, name: str, line: int | None = None) -> FileDocument:
 @dataclass(frozen=True)
 class LocatedRequest:
     """A request, and where it stands. `overrides` were applied to it; `read` is how it was read,
-    where it comes from a body."""
+    where it comes from a body. `weights` are the model's that a server has, where that is known."""
 
     place: str
     request: dsv4.Request
     overrides: RequestOverrides
     read: ReadBody | None = None
+    weights: str | None = None
 
     @property
     def messages(self) -> Sequence[Any]:
@@ -221,10 +227,7 @@ def read_requests(args: command_options.ConversationsOptions) -> Iterator[Locate
         return
     overrides, notes = prompt_overrides(args), ReadingNotes()
     for document in read_all_documents(args):
-        request = request_from_document(document, overrides)
-        if request.read is not None:
-            notes.add(request.place, request.read, overrides)
-        yield _as_served(args, request, document)
+        yield _located_request(args, document, overrides, notes)
 
 
 def request_from_prompt(args: PromptOptions, path: str | None) -> LocatedRequest:
@@ -254,16 +257,23 @@ def request_from_document(document: FileDocument, overrides: RequestOverrides) -
 
 class ReadingNotes:
     """Says once on stderr what was assumed in reading: the dialect of a model that is not known,
-    and whose rules a body was read by, where its fields leave that open and it matters."""
+    and whose rules a body was read by, where its fields leave that open and it matters. Says too
+    which fields the prompt does not depend on: those that nothing reads, and a server's."""
 
     def __init__(self) -> None:
         self._notes: set[str] = set()
+        self._named: set[str] = set()
         self._compared = False
 
     def add(self, place: str, read: ReadBody, overrides: RequestOverrides) -> None:
         """Says what there is to say of a body."""
         for note in read.notes:
             self._say(place, note)
+        named = (*read.ignored, *server_fields(read.body))
+        names = [name for name in named if _bare(name) not in self._named]
+        self._named.update(map(_bare, names))
+        if names:
+            self._say(place, f"not in the prompt: {', '.join(names)}")
         if not (self._compared or overrides.rules or recognise(read.body).certain):
             self._compared = True
             self._compare(place, read, overrides)
@@ -281,10 +291,25 @@ class ReadingNotes:
             hint = f"--as {other} writes another prompt"
             self._say(place, f"read {RULES_IN_WORDS[read.rules]}; {hint}")
 
+    def name_official(self, request: LocatedRequest) -> None:
+        """Says so where a model has a name of the official API, whose prompt is another."""
+        from dsv4.profiles.official_api import PROFILE_NAME, served_release
+
+        body = None if request.read is None else request.read.body
+        release = served_release(body.get("model")) if isinstance(body, dict) else None
+        if release is not None:
+            served = f"serves {release.release} as {release.name}"
+            self._say(request.place, f"the official API {served}: --profile {PROFILE_NAME}")
+
     def _say(self, place: str, note: str) -> None:
         if note not in self._notes and sys.stderr is not None:
             self._notes.add(note)
             print(f"dsv4: {place}: {note}", file=sys.stderr)
+
+
+def _bare(path: str) -> str:
+    """A place without the numbers in it."""
+    return re.sub(r"\[\d+\]", "", path)
 
 
 RULES_IN_WORDS = {
@@ -309,32 +334,35 @@ def read_one_request(
         raise Failure(f"{name}: found no conversation, expected one")
     if len(documents) > 1 and documents[0].problem is None:
         raise Failure(f"{name}: found several conversations, expected one{hint}")
-    overrides = prompt_overrides(args)
-    request = request_from_document(documents[0], overrides)
+    return _located_request(args, documents[0], prompt_overrides(args), ReadingNotes())
+
+
+def _located_request(
+    args: PromptOptions, document: FileDocument, overrides: RequestOverrides, notes: ReadingNotes
+) -> LocatedRequest:
+    """The request of a document. With --profile, one that writes the prompt which that server makes
+    of it."""
+    server = getattr(args, "profile", None)
+    profile = None if server is None else profile_option(server)
+    if profile is not None and profile.dialect_of_body is not None:  # it knows its models by name
+        return _as_served(profile, document, overrides, dialect_option(args))
+    request = request_from_document(document, overrides)
     if request.read is not None:
-        ReadingNotes().add(request.place, request.read, overrides)
-    return _as_served(args, request, documents[0])
+        notes.add(request.place, request.read, overrides)
+    if profile is not None:
+        return _as_served(profile, document, overrides, str(request.request.dialect))
+    if hasattr(args, "profile") and overrides.dialect is None:
+        notes.name_official(request)
+    return request
 
 
 def _as_served(
-    args: PromptOptions, request: LocatedRequest, document: FileDocument
+    profile: Profile, document: FileDocument, overrides: RequestOverrides, dialect: str | None
 ) -> LocatedRequest:
-    """With --profile, a request that writes the prompt which that server makes of the document."""
-    server = getattr(args, "profile", None)
-    if server is None:
-        return request
-    from dsv4.profiles import render
+    from dsv4._cli.served_prompts import served_request
 
-    profile = profile_option(server)
-    served = profile.own_dialect(str(request.request.dialect))
-    try:
-        text = render(document.value, profile, dialect=served)
-        decoded = dsv4.decode(text, dialect=profile.release(served))
-    except dsv4.Error as error:
-        raise Failure(f"{document.place}: {profile.server}: {error}", FINDINGS) from None
-    if not decoded.exact:
-        print(f"dsv4: {document.place}: {decoded.notes[-1].text}", file=sys.stderr)
-    return LocatedRequest(document.place, decoded.request, request.overrides)
+    request, weights = served_request(profile, document.place, document.content, dialect)
+    return LocatedRequest(document.place, request, overrides, weights=weights)
 
 
 def _few_documents(read: Iterator[FileDocument], line: int | None) -> Iterator[FileDocument]:

@@ -22,14 +22,13 @@ if TYPE_CHECKING:
     from dsv4.tokens import Tokenizer
 
 
-WINDOW = 131_072
 CELLS = 32
 CELL_EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 @dataclass(kw_only=True)
 class CountOptions(shared.ConversationsOptions, shared.ShownPromptOptions):
-    window: int = option(default=WINDOW, metavar="TOKENS")
+    window: int | None = option(metavar="TOKENS")
     must_fit: bool = switch()
     json: bool = switch()
 
@@ -44,7 +43,7 @@ def run(args: CountOptions) -> int:
             text = _count_json(count) if args.json else "\n".join(_chart_lines(count, paint))
             file.write(f"{text}\n" if args.json else f"{text}\n\n")
         if totals.conversations > 1 and not args.json:
-            file.write(f"{totals.summary(args.window)}\n")
+            file.write(f"{totals.summary()}\n")
     return FINDINGS if args.must_fit and totals.too_large else DONE
 
 
@@ -53,18 +52,21 @@ class CountTotals:
 
     def __init__(self) -> None:
         self.conversations = self.tokens = self.most = self.too_large = 0
+        self._windows: set[int] = set()
 
     def add(self, count: PromptCount) -> None:
         self.conversations += 1
         self.tokens += count.tokens
         self.most = max(self.most, count.tokens)
         self.too_large += count.tokens > count.window
+        self._windows.add(count.window)
 
-    def summary(self, window: int) -> str:
+    def summary(self) -> str:
         mean = self.tokens / self.conversations
         total = f"{self.conversations:,} conversations, {self.tokens:,} tokens"
         sizes = f"{mean:,.0f} on average, {self.most:,} at most"
-        over = f"{self.too_large:,} over {window:,}" if self.too_large else f"all fit {window:,}"
+        windows = " or ".join(f"{window:,}" for window in sorted(self._windows))
+        over = f"{self.too_large:,} over {windows}" if self.too_large else f"all fit {windows}"
         return f"{total}: {sizes}, {over}"
 
 
@@ -89,9 +91,11 @@ class ToolCount:
 
 @dataclass(frozen=True)
 class PromptCount:
-    """Where the tokens of a prompt are."""
+    """Where the tokens of a prompt are. `release` is what was counted: a dialect, and the weights
+    behind it where a server is known to serve them."""
 
     place: str
+    release: str
     tokens: int
     window: int
     messages: list[MessageCount]
@@ -107,7 +111,7 @@ class PromptCount:
 def count_tokens(
     request: LocatedRequest,
     tokenizer: Tokenizer,
-    window: int = WINDOW,
+    window: int | None = None,
     image_size: tuple[int, int] | None = None,
 ) -> PromptCount:
     prompt = request.encode()
@@ -119,7 +123,9 @@ def count_tokens(
         tools = list(_by_tool(prompt, tokenizer))
         images = list(image_counts(prompt, tokenizer))
     tokens = sum(m.tokens for m in messages)
-    return PromptCount(request.place, tokens, window, messages, tools, images)
+    release = ", ".join(filter(None, (request.weights, prompt.dialect.name)))
+    size = prompt.dialect.context if window is None else window
+    return PromptCount(request.place, release, tokens, size, messages, tools, images)
 
 
 def _by_message(
@@ -168,7 +174,7 @@ def _chart_lines(count: PromptCount, paint: Paint) -> Iterator[str]:
     yield paint(terminal_safe(count.place), "dim")
     least = "" if count.is_exact else "at least "
     total = paint(f"{least}{count.tokens:,} tokens", "bold")
-    yield f"{total}, {share:.1%} of {count.window:,}"
+    yield f"{total}, {share:.1%} of {count.window:,} ({count.release})"
     style = "red" if share > 1 else "green"
     yield f"[{paint(_bar(min(share, 1), CELLS).ljust(CELLS), style)}]"
     if share > 1:

@@ -30,13 +30,21 @@ _CUTS = frozenset({Ended.LENGTH, Ended.FILTER, Ended.FAILURE})
 
 _WORDS = {
     Ended.END: ("eos", "eos_token", "end_turn", "tool_calls", "function_call", "tool_use"),
-    Ended.STOP: ("stop",),
+    Ended.STOP: ("stop", "STOP", "COMPLETE"),
     Ended.LENGTH: ("length", "max_tokens", "model_length"),
     Ended.FILTER: ("content_filter", "refusal"),
 }
 _TABLE = {word: ended for ended, words in _WORDS.items() for word in words}
 
 
+_CALLS = ("tool_calls", "function_call", "tool_use")
+
+
 def ended_by(word: str | None) -> Ended | None:
     """What a server's word says. None where it says nothing."""
     return _TABLE.get(word, Ended.FAILURE) if word else None
+
+
+def calls_tools(word: str | None) -> bool:
+    """Whether a server's word says that the text has calls."""
+    return word in _CALLS

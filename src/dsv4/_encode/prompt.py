@@ -110,7 +110,7 @@ class Openings(dict[int | None, Fragment]):
         begins: Begins | None = None,
         ending: Ending = NOTHING,
     ) -> None:
-        self._text = markup(text)
+        self._text = text if isinstance(text, MarkupText) else markup(text)
         self._labels = (label, announces)
         self._more = (begins, ending)
         self.listed: list[Fragment] = []
@@ -200,13 +200,10 @@ BOS = Fragment(tokens.BOS, ("template", "bos"), message=None)
 # What opens a message. An empty one stands where the format writes nothing. Those for what the
 # model writes are for answers without a header, and where the header does not tell.
 SYSTEM = Openings("", _HEADER, _CONTENT)
-LATER_SYSTEM = Openings(tokens.SYSTEM, _HEADER, _CONTENT)
 USER = Openings(tokens.USER, _HEADER, _CONTENT)
 REMINDER = Openings(tokens.LATEST_REMINDER, _HEADER, _CONTENT)
 REASONING = Openings("", REASONING_LABEL, begins="reasoning")
 ANSWER = Openings("", ANSWER_LABEL, begins="answer")
-# Opens the prompt, before a system turn or the effort, where the dialect has the token.
-SYSTEM_OPENING = Openings(tokens.SYSTEM, _HEADER)
 
 # What the model writes to end its reasoning, and its turn.
 REASONING_END = Fragment(tokens.THINK_END, REASONING_LABEL, ANSWER_LABEL)
@@ -246,8 +243,6 @@ BETWEEN_ITEMS = Fragment(BLANK_LINE, ("template", "separator"), _CONTENT)
 BETWEEN_MODEL_ITEMS = Fragment(BLANK_LINE, ANSWER_LABEL)
 UNSUPPORTED_START = Fragment(UNSUPPORTED[0], ("template", "content"), _CONTENT)
 UNSUPPORTED_END = Fragment(UNSUPPORTED[1], ("template", "content"), _CONTENT)
-IMAGE = Fragment(tokens.IMAGE, ("template", "image"), _CONTENT)
-MODEL_IMAGE = Fragment(tokens.IMAGE, ("template", "image"), ANSWER_LABEL)
 
 # V3.2's own (docs/format.md, section 11.4). What asks after results has no assistant token.
 DEVELOPER_TEXT = Fragment(DEVELOPER_MESSAGE, _HEADER, _CONTENT)
@@ -286,6 +281,13 @@ class DialectFragments:
         self.block_close = Fragment(tags.block_close, CALLS_LABEL)
         self.invoke_open = Fragment(tags.invoke_open, CALLS_LABEL)
         self.invoke_close = Fragment(tags.invoke_close, CALLS_LABEL)
+        system = MarkupText((dialect.system_token or "",))
+        # Opens the prompt, before a system turn or the effort; and each later system turn.
+        self.system_opening = Openings(system, _HEADER)
+        self.later_system = Openings(system, _HEADER, _CONTENT)
+        image = MarkupText((dialect.image_token or "",))
+        self.image = Fragment(image, ("template", "image"), _CONTENT)
+        self.model_image = Fragment(image, ("template", "image"), ANSWER_LABEL)
 
 
 fragments_of = lru_cache(DialectFragments)

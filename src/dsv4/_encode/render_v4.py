@@ -32,15 +32,12 @@ from dsv4._encode.prompt import (
     BETWEEN_MODEL_ITEMS,
     BOS,
     FIRST_BLOCK,
-    IMAGE,
-    LATER_SYSTEM,
     REASONING,
     REASONING_END,
     REMINDER,
     RESULT_END,
     RESULT_START,
     SYSTEM,
-    SYSTEM_OPENING,
     UNSUPPORTED_END,
     UNSUPPORTED_START,
     URL,
@@ -50,6 +47,7 @@ from dsv4._encode.prompt import (
     Openings,
     RawTurn,
     effort_fragment,
+    fragments_of,
 )
 from dsv4._encode.turns import (
     NATIVE,
@@ -127,12 +125,13 @@ class RendererV4(TurnWriter):
         if bos:
             flat.append(BOS)
         if self.dialect.system_token is not None:
+            opening = fragments_of(self.dialect).system_opening
             if preamble is not None:
-                flat.append(SYSTEM_OPENING[None])
+                flat.append(opening[None])
             elif self.messages and first is not None and self.messages[first]["role"] == "system":
-                flat.append(SYSTEM_OPENING[first])
+                flat.append(opening[first])
             elif effort and self.messages:
-                flat.append(SYSTEM_OPENING[None])
+                flat.append(opening[None])
         if effort and self.messages:
             flat.append(effort_fragment(effort))
         if preamble is not None:
@@ -255,7 +254,8 @@ class RendererV4(TurnWriter):
     def _system_opening(self, index: int) -> bool | None:
         """Opens a system turn. Returns whether it asks for thoughts, None if it does not ask."""
         dialect, is_first = self.dialect, index == self.first
-        opening = SYSTEM if dialect.system_token is None or is_first else LATER_SYSTEM
+        plain = dialect.system_token is None or is_first
+        opening = SYSTEM if plain else fragments_of(dialect).later_system
         self.flat.append(opening[index])
         if dialect.systems_ask == "never" or (is_first and dialect.systems_ask == "later"):
             return None
@@ -392,7 +392,7 @@ class RendererV4(TurnWriter):
     def _other_block(self, kind: str, block: MessageFields, location: Location) -> None:
         if kind in IMAGE_TYPES and self.dialect.image_token is not None:
             self._add_image(block, location)
-            self.flat.append(IMAGE)
+            self.flat.append(fragments_of(self.dialect).image)
         else:
             self.flat += UNSUPPORTED_START, kind, UNSUPPORTED_END
 

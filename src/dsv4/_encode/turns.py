@@ -28,8 +28,6 @@ from dsv4._encode.prompt import (
     BETWEEN_ITEMS,
     BETWEEN_MODEL_ITEMS,
     CALL_NAME_END,
-    IMAGE,
-    MODEL_IMAGE,
     RESPONSE_FORMAT_START,
     DialectFragments,
     Omission,
@@ -240,10 +238,10 @@ def _says(message: MessageFields) -> bool | None:
     listed = maybe_list(message.get(block_field(message)))
     if listed is None:
         return True
-    return any(type_of(block) in _SPOKEN for block in listed) if listed else None
+    return any(type_of(block) in SPOKEN_TYPES for block in listed) if listed else None
 
 
-_SPOKEN = ("text", *IMAGE_TYPES)
+SPOKEN_TYPES = ("text", *IMAGE_TYPES)
 
 
 def block_field(message: MessageFields) -> Literal["content", "content_blocks"]:
@@ -340,6 +338,25 @@ _READ: dict[str, tuple[str, ...]] = {
     "latest_reminder": ("task",),
 }
 _ANSWERING = ("assistant", "latest_reminder")
+# V3.2 reads neither tasks nor what leaves a turn open, and ignores ids.
+_READ_V32: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("system", "developer"), ("tools", "response_format")),
+    "assistant": ("tool_calls", "reasoning_content", "reasoning"),
+    "tool": ("tool_call_id",),
+}
+
+
+def fields_read(role: object, dialect: Dialect) -> frozenset[str]:
+    """What the encoder reads of a message, if everything about it fits."""
+    named = role if isinstance(role, str) else ""
+    if dialect.layout == "v3.2":
+        return frozenset({"role", "content", *_READ_V32.get(named, ())})
+    read = {"role", "content", *_READ.get(named, ())}
+    if named == "assistant":
+        read.update(NATIVE.reasoning_fields, NATIVE.open_turn_fields)
+    if named == "user":
+        read.add(str(NATIVE.url_field))
+    return frozenset((*read, "content_blocks") if dialect.lists_are_blocks else read)
 
 
 def omissions(
@@ -375,14 +392,6 @@ def omissions(
             left_out.append(Omission(start, "task", "not_asked"))
         start = stop
     return tuple(left_out)
-
-
-# V3.2 reads neither tasks nor what leaves a turn open, and ignores ids.
-_READ_V32: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("system", "developer"), ("tools", "response_format")),
-    "assistant": ("tool_calls", "reasoning_content", "reasoning"),
-    "tool": ("tool_call_id",),
-}
 
 
 def omissions_v32(
@@ -533,7 +542,8 @@ class TurnWriter:
         if listed is None:
             self.flat.append(text_of(content, location))
             return
-        image = MODEL_IMAGE if between is BETWEEN_MODEL_ITEMS else IMAGE
+        words = fragments_of(self.dialect)
+        image = words.model_image if between is BETWEEN_MODEL_ITEMS else words.image
         is_first = True
         for n, item in enumerate(listed):
             block = maybe_dict(item) or {}

@@ -141,6 +141,8 @@ class Dialect:
     # Effort as the caller names it -> what is written before the first turn in thinking mode.
     efforts: Mapping[str | int | None, str]
     efforts_described: str
+    # How many tokens a prompt and its answer may have together.
+    context: int = 1_048_576
     # Whether "", 0 and False are no effort, as the release has it.
     false_efforts_are_none: bool = False
     special_tokens: tuple[Special, ...] = tokens.V4_TOKENS
@@ -182,16 +184,21 @@ class Dialect:
             count = f"{_SCHEMAS} {self.tools_section.count(_SCHEMAS)} times"
             raise OptionError("tools_section", f"found {count}, expected it once")
         object.__setattr__(self, "efforts", MappingProxyType(dict(self.efforts)))
+        own = [token for token in (self.system_token, self.image_token) if token is not None]
+        for field in ("special_tokens", "renamed_tokens"):
+            object.__setattr__(self, field, _with_own(getattr(self, field), own))
 
     @cached_property
     def tools_open(self) -> MarkupText:
         """The words before the tools' schemas."""
-        return markup(self.tags.spelled_in(self.tools_section).partition(_SCHEMAS)[0])
+        words = self.tags.spelled_in(self.tools_section).partition(_SCHEMAS)[0]
+        return markup(words, self.special_tokens)
 
     @cached_property
     def tools_close(self) -> MarkupText:
         """The words behind them."""
-        return markup(self.tags.spelled_in(self.tools_section).partition(_SCHEMAS)[2])
+        words = self.tags.spelled_in(self.tools_section).partition(_SCHEMAS)[2]
+        return markup(words, self.special_tokens)
 
     def __hash__(self) -> int:
         return hash(self.name)
@@ -204,6 +211,18 @@ class Dialect:
 
     def __reduce__(self) -> tuple[object, ...]:
         return _unpickled, ({**fields_of(self), "efforts": dict(self.efforts)},)
+
+
+def _with_own(listed: tuple[Special, ...], own: list[Special]) -> tuple[Special, ...]:
+    """Tokens, with `own` ones in the places of those that have their ids, or else at the end."""
+    places = {token.id: place for place, token in enumerate(listed) if token.id is not None}
+    tokens = list(listed)
+    for token in own:
+        if token.id in places:
+            tokens[places[token.id]] = token
+        elif token not in tokens:
+            tokens.append(token)
+    return tuple(tokens)
 
 
 def _unpickled(values: dict[str, Any]) -> Dialect:
@@ -267,11 +286,14 @@ V3_2 = replace(
     efforts_described="None",
     special_tokens=tokens.V3_2_TOKENS,
     layout="v3.2",
+    context=131_072,
     roles=tuple(role for role in ROLES if role != "latest_reminder"),
     arguments="object",
-    tools_section=texts.TOOLS_SECTION_V3_2,
+    tools_section=texts.TOOLS_SECTION_V3_2.replace(
+        f"{tokens.DSML}function_calls", f"{tokens.DSML}{V4.tags.calls}"
+    ),
 )
-_LINES = texts.TOOLS_SECTION_V3_2.splitlines(keepends=True)
+_LINES = V3_2.tools_section.splitlines(keepends=True)
 V3_2_SERVED = replace(
     V3_2, name="v3.2-served", tools_section="".join(line for line in _LINES if line != "\n")
 )

@@ -20,8 +20,8 @@ from dsv4._inputs.input_files import InputError
 from dsv4._inputs.request_bodies import LastAnswer, ReadBody, RequestOverrides
 from dsv4.api.api_request import BodyRules, ProtocolName
 from dsv4.api.body_reader import recognise
+from dsv4.api.ignored_fields import FIELDS_READ
 from dsv4.api.own_bodies import is_sharegpt, json_of, role_of, sharegpt_messages
-from dsv4.api.protocols import FIELDS_READ
 from dsv4.errors import Error, Location, mismatch, path_of, short_repr
 from dsv4.request import Request
 

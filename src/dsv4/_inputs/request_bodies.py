@@ -31,7 +31,8 @@ _LINE_SETTINGS = {name: replace(_SETTINGS[name], read_images="paths") for name i
 
 @dataclass(frozen=True)
 class ReadBody:
-    """The request in a body; whose rules it was read by, and what was assumed."""
+    """The request in a body; whose rules it was read by, what was assumed, and what was not read.
+    `is_line` says that it is a line of a data set."""
 
     body: object
     request: Request
@@ -39,6 +40,8 @@ class ReadBody:
     notes: tuple[str, ...] = ()
     settings: Settings = _SETTINGS["keep"]
     protocol: ProtocolName | None = None
+    ignored: tuple[str, ...] = ()
+    is_line: bool = False
 
     def place(self, location: Location) -> Location:
         """A place in the request, as the body has it."""
@@ -109,7 +112,8 @@ class RequestOverrides:
         except NotAConversation as error:
             raise InputError(str(error)) from None
         request = self.on(self._thinking(call))
-        return ReadBody(body, request, call.rules, call.notes, settings, protocol)
+        notes, ignored = call.notes, call.ignored
+        return ReadBody(body, request, call.rules, notes, settings, protocol, ignored, is_line)
 
     def _thinking(self, call: ApiRequest) -> Request:
         """Where thinking is switched on, a server's own effort goes with it."""

@@ -47,8 +47,8 @@ def read_after(reading: Reading, unwrapped: bool = False) -> Steps[None]:
 
 
 def _is_closer(reading: Reading, tag: Tag) -> bool:
-    if tag.marked or not tag.closing:
-        return tag.closing and not tag.bare
+    if tag.marked or not tag.closing:  # one without its bracket too (rule 43)
+        return tag.closing
     is_wrapper = reading.prose.plain_wrapper and is_plain_wrapper(tag.label)
     return is_wrapper or tag.label in PLAIN_CLOSES  # rule 34
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 from dsv4._completion.events import ContentDelta, DiagnosticKind, ReasoningDelta, StopHit
 from dsv4._completion.limits import LONGEST_ORPHANS, LONGEST_QUOTE, LONGEST_SPACE, LONGEST_TAG
@@ -292,8 +293,11 @@ class ProseReader:
 
     def _reader_of(self, tag: Tag) -> Callable[[Tag], Steps[None] | None]:
         """How a tag is read here. One that is named, or has no bracket, is text."""
-        if tag.start < self._prose.named_to or tag.bare:
+        if tag.start < self._prose.named_to:
             return self._read_markup if tag.marked else self._pass
+        if tag.bare:
+            is_wrapper = tag.kind == "wrapper" and self._is_blank and not self._is_example
+            return self._read_bare_wrapper if is_wrapper else self._read_markup
         word = self._rules.meaning(tag, IN_FENCE if self._is_example else IN_PROSE)
         reader: Callable[[Tag], Steps[None] | None] = getattr(self, f"_read_{word}")
         return reader
@@ -471,6 +475,13 @@ class ProseReader:
         if not acts:
             return self._read_markup(tag)
         yield from self._open_block(tag)
+
+    def _read_bare_wrapper(self, tag: Tag) -> Steps[None]:
+        """The DSML token and `tool_calls>` on a new line, before a declared call (rule 43)."""
+        ahead = yield from self._rules.look_ahead(tag.end)
+        if self._rules.role(ahead) != "invoke" or not self._is_declared(ahead):
+            return self._read_markup(tag)
+        yield from self._open_block(replace(tag, closing=False, bare=False, mended=True))
 
     def _open_block(self, tag: Tag) -> Steps[None]:
         blank_line = self._is_after_blank_line(tag)

@@ -6,6 +6,7 @@ goes its own way over the same text (see speculation.py).
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
@@ -18,6 +19,7 @@ from dsv4._completion.events import (
     Event,
     ToolCallStart,
 )
+from dsv4._completion.json_text import members_of
 from dsv4._completion.limits import LONGEST_NAME, MOST_CALLS, MOST_DIAGNOSTICS
 from dsv4._completion.patterns import pattern
 from dsv4._format import tokens
@@ -384,6 +386,7 @@ class Reading:
         elif not self.settings.forbidden:
             self.check_declared(name, start, "")
             self.begin_call(name, visible=True).end(arguments)
+            self.check_required(name, dict(members_of(arguments)).keys())
             self.tally.calls_completed += 1
 
     def part_of_call(self, name: str, rest: str) -> None:
@@ -403,6 +406,12 @@ class Reading:
 
     def is_beyond_limits(self, name: str) -> bool:
         return self.tally.calls_seen >= MOST_CALLS or len(name) > LONGEST_NAME
+
+    def check_required(self, name: str, keys: Collection[str]) -> None:
+        """Reports a complete call that lacks a required key (rule 42)."""
+        required = self.tools.requires(name)
+        if required and not required.issubset(keys):
+            self.report("missing_required", self.pos, "")
 
     def check_declared(self, name: str, start: int, raw: str) -> None:
         if self.tools.given and not self.tools.declares(name):

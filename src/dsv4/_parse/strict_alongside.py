@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dsv4._completion.json_text import read_json
+from dsv4._completion.json_text import read_value
 from dsv4._completion.strict import StrictBlock
 from dsv4._format import tokens
 from dsv4._format.dialects import Tags
@@ -73,7 +73,7 @@ class StrictAlongside(StrictBlock):
         broken = [
             span.stop
             for span in spans
-            if span.stop >= at and read_json(buffer.slice(span.start, span.stop)) is None
+            if span.stop >= at and read_value(buffer.slice(span.start, span.stop)) is None
         ]
         self.refuted_to = max(broken, default=self.refuted_to)
         return not broken

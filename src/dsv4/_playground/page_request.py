@@ -17,9 +17,10 @@ from dsv4._playground.page_problem import (
     text_field,
 )
 from dsv4._playground.provenance import JsonSource
-from dsv4.api import ApiError, Settings, convert, read
+from dsv4.api import ApiError, ApiRequest, Settings, convert, read
 from dsv4.api.api_request import ProtocolName, chosen_dialect
 from dsv4.api.body_reader import recognise
+from dsv4.api.ignored_fields import server_fields
 from dsv4.errors import Error, Location, mismatch
 from dsv4.profiles import PROFILES, Profile
 from dsv4.request import Request
@@ -106,10 +107,10 @@ class Switches:
         return replace(request, **options) if options else request
 
 
-def request_from(
+def call_from(
     value: object, protocol: SourceProtocol, switches: Switches, context: PlaygroundContext
-) -> Request:
-    """The request that a value makes.
+) -> ApiRequest:
+    """The request that a value makes, without what is set on the page.
 
     Raises an `ApiError` as a gateway would, or an error that names the place in the value.
     """
@@ -117,10 +118,8 @@ def request_from(
         raise ApiError(mismatch(value, "a list of messages or a request"))
     dialect = cast("DialectName | None", switches.dialect or default_dialect(value, context))
     if protocol == "file":
-        call = read(value, rules="released", dialect=dialect)
-    else:
-        call = read(value, protocol=protocol, rules="body", dialect=dialect, settings=_SETTINGS)
-    return switches.on(call.request)
+        return read(value, rules="released", dialect=dialect)
+    return read(value, protocol=protocol, rules="body", dialect=dialect, settings=_SETTINGS)
 
 
 # The page shows answered conversations too.
@@ -206,7 +205,15 @@ class PageRequest:
 
     def request(self, value: object) -> Request:
         """The request that a value makes, read as this one is."""
-        return request_from(value, self.protocol, self.switches, self.context)
+        call = call_from(value, self.protocol, self.switches, self.context)
+        return self.switches.on(call.request)
+
+    @property
+    def unread(self) -> list[str]:
+        """The fields that the prompt does not depend on."""
+        value = self.source.value
+        call = call_from(value, self.protocol, self.switches, self.context)
+        return [*call.ignored, *server_fields(value)]
 
     def problem(self, error: Error, origins: MessageOrigins | None = None) -> PageProblem:
         """An error at its line of the source."""

@@ -606,11 +606,7 @@ def _side_to_json(
         "places": [source_ranges(row.sources, page.source) for row in rows],
         "shares": size_shares(view.rows),
         "spelled": len(side.prompt.special_text),
-        "unread": [
-            {"message": message, "field": field}
-            for message, field, rule in side.prompt.dropped
-            if rule == "unread"
-        ],
+        "unread": page.unread,
     }
 
 

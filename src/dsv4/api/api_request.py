@@ -101,7 +101,8 @@ class ApiRequest:
     - `parallel`: False where generation must end after the first call.
     - `user`: whom the client says it is for; `cache_key`: what it says belongs together.
     - `names`: the client's name of each tool, by the name in the prompt.
-    - `ignored`: the tools that were left out because they cannot be run here.
+    - `ignored`: the tools that were left out because they cannot be run here; from `dsv4.api.read`
+      also the fields that nothing reads, each at its first place, as `messages[0].name`.
     - `echo`: what a response repeats of the request.
     - `marks`: by the index of an assistant turn in `request.messages`, the signatures and encrypted
       reasoning that came back with it.
@@ -467,7 +468,8 @@ class ResolvedOptions:
             prompted["response_format"] = _response_format(request.format)
         if request.stop:
             prompted["stop"] = request.stop
-        if not self.settings.drop_thinking:
+        drops = request.drop_thinking
+        if not (self.settings.drop_thinking if drops is None else drops):
             prompted["drop_thinking"] = False
         return prompted
 

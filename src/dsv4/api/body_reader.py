@@ -8,15 +8,16 @@ from collections.abc import Container, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
-from dsv4._format.dialects import Dialect
+from dsv4._format.dialects import Dialect, dialect_named
 from dsv4.api import api_request, own_bodies
 from dsv4.api.api_request import ApiRequest, ApiSettings, BodyRules, ProtocolName
 from dsv4.api.chat_requests import FIELDS as CHAT
-from dsv4.api.errors import ApiError, as_api_error, wrong
+from dsv4.api.errors import as_api_error, wrong
+from dsv4.api.ignored_fields import ignored_fields, unwritten_tasks
 from dsv4.api.messages_requests import FIELDS as MESSAGES
 from dsv4.api.protocols import PROTOCOLS, convert
-from dsv4.api.request_fields import Body, JsonObject, json_value
-from dsv4.errors import OptionError
+from dsv4.api.request_fields import OWN_OPTIONS, Body, JsonObject, json_value
+from dsv4.errors import OptionError, path_of
 from dsv4.types import DialectName
 
 # A body of a protocol, or a conversation in one of dsv4's own shapes.
@@ -34,7 +35,8 @@ class RecognisedBody(NamedTuple):
 
 # Fields that only a request to a server has. Those that data sets use for notes of their own
 # (`user`) prove nothing.
-_CHAT_SIGNS = CHAT.keys() - {*own_bodies.SHARED_OPTIONS, "thinking", "user", "documents"}
+_NO_SIGNS = {*own_bodies.SHARED_OPTIONS, *OWN_OPTIONS, "user", "documents"}
+_CHAT_SIGNS = CHAT.keys() - _NO_SIGNS
 _MESSAGES_ONLY = MESSAGES.keys() - CHAT.keys() - {"messages", "metadata"}
 _MESSAGES_SIGNS = {*_MESSAGES_ONLY, "anthropic_version", "max_tokens_to_sample"}
 _ANTHROPIC_BLOCKS = (
@@ -144,7 +146,12 @@ def read(
         shape = recognise(value)
         protocol, rules = protocol or shape.protocol, rules or shape.rules
     read = _read_released if rules == "released" else _read_sent
-    return read(value, protocol, dialect, settings)
+    call = read(value, protocol, dialect, settings)
+    fields = value if isinstance(value, dict) else {_list_field(protocol): value}
+    release = dialect_named(call.request.dialect)
+    unread = ignored_fields(fields, protocol, rules, release)
+    unread += unwritten_tasks(fields, call.request) if protocol == "chat" else []
+    return replace(call, ignored=(*call.ignored, *map(path_of, unread))) if unread else call
 
 
 def _list_field(protocol: ProtocolName) -> str:
@@ -159,45 +166,16 @@ def _read_sent(
     field = _list_field(protocol)
     is_body = isinstance(value, dict) and (field in value or protocol == "responses")
     body = value if is_body else {field: value}
-    own = {name: body[name] for name in own_bodies.OWN_OPTIONS if body.get(name) is not None}
+    names = own_bodies.ONLY_OWN
+    own = {name: body[name] for name in names if body.get(name) is not None}
     named: Any = own.pop("dialect", None)
-    release = named if dialect is None else dialect
-    sent = _in_words_of_servers(body, protocol, own.pop("effort", None))
     try:
-        call = PROTOCOLS[protocol].read(sent, dialect=release, settings=settings)
+        call = PROTOCOLS[protocol].read(
+            body, dialect=named if dialect is None else dialect, settings=settings
+        )
         return replace(call, request=replace(call.request, **own)) if own else call
     except OptionError as error:
         raise as_api_error(error) from None
-    except ApiError as error:
-        name, *_ = place = _EFFORT_PLACES[protocol]
-        if error.path == ".".join(place) and sent.get(name) is not body.get(name):
-            raise ApiError(error.message, path="effort") from None
-        raise
-
-
-# Where a protocol has what is `effort` here.
-_EFFORT_PLACES: dict[ProtocolName, tuple[str, ...]] = {
-    "chat": ("reasoning_effort",),
-    "responses": ("reasoning", "effort"),
-    "messages": ("output_config", "effort"),
-}
-
-
-def _in_words_of_servers(body: JsonObject, protocol: ProtocolName, effort: object) -> JsonObject:
-    """A body whose switch of thinking and whose effort stand where the protocol has them. An effort
-    that it has there already goes before."""
-    switch = body.get("thinking")
-    if isinstance(switch, bool):
-        body = {**body, "thinking": {"type": "enabled" if switch else "disabled"}}
-    is_off = switch is False and protocol == "responses"  # which has no other switch
-    name, *inside = _EFFORT_PLACES[protocol]
-    own = body.get(name)
-    fields = own if isinstance(own, dict) else {}
-    is_given = own is not None and (not inside or fields.get("effort") is not None)
-    if (is_given or effort is None) and not is_off:
-        return body
-    word = "none" if is_off else effort
-    return {**body, name: {**fields, "effort": word} if inside else word}
 
 
 def _read_released(

@@ -426,6 +426,7 @@ TEMPLATE_OPTIONS: dict[str, Check] = {
     "thinking": request_fields.boolean,
     "enable_thinking": request_fields.boolean,
     "reasoning_effort": request_fields.effort,
+    "drop_thinking": request_fields.boolean,
 }
 
 
@@ -438,7 +439,7 @@ FIELDS: dict[str, tuple[str, Check]] = {
     "function_call": ("functions", _refuse_old_field("tool_choice")),
     "parallel_tool_calls": ("parallel", request_fields.boolean),
     "response_format": ("format", _read_format),
-    "thinking": ("thinking", request_fields.thinking_switch),
+    **request_fields.OWN_OPTIONS,
     "reasoning_effort": ("effort", request_fields.effort),
     "chat_template_kwargs": ("options", request_fields.fields_check(TEMPLATE_OPTIONS)),
     "max_tokens": ("max_tokens", request_fields.whole_number(1)),
@@ -463,7 +464,7 @@ FIELDS: dict[str, tuple[str, Check]] = {
 # Those that differ from one client to the next are not cached.
 OWN_FIELDS = {name: FIELDS[name] for name in ("user", "prompt_cache_key")}
 SHARED_FIELDS = frozenset(FIELDS.keys() - OWN_FIELDS.keys() - {"tools"})
-THINKING_FIELDS = {"thinking", "effort", "options"}
+THINKING_FIELDS = {"thinking", "effort", "own_effort", "options"}
 
 
 def _combine_thinking(fields: JsonObject) -> None:
@@ -471,7 +472,9 @@ def _combine_thinking(fields: JsonObject) -> None:
     options = fields.pop("options", {})
     switches = [fields.get("thinking"), options.get("thinking"), options.get("enable_thinking")]
     fields["thinking"] = False if False in switches else True if True in switches else None
-    fields["effort_path"] = "reasoning_effort"
+    request_fields.combine_efforts(fields, "reasoning_effort")
+    if "drop_thinking" in options:
+        fields.setdefault("drop_thinking", options["drop_thinking"])
     if "effort" not in fields and "reasoning_effort" in options:
         fields["effort"] = options["reasoning_effort"]
         fields["effort_path"] = "chat_template_kwargs.reasoning_effort"

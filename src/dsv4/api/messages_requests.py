@@ -52,12 +52,8 @@ def neutral_messages_request(body: JsonObject) -> NeutralRequest:
     messages: list[neutral.Entry] = [{"role": "system", "content": system}] if system else []
     for n, message in enumerate(items):
         messages += _read_message(message, f"messages[{n}]")
-    fields |= {
-        "messages": messages,
-        "message_count": len(items),
-        "effort_path": "output_config.effort",
-    }
-    fields |= fields.pop("output", {})
+    fields |= {"messages": messages, "message_count": len(items), **fields.pop("output", {})}
+    request_fields.combine_efforts(fields, "output_config.effort")
     fields["wants_thinking"] = fields.get("thinking") is True
     if "choice" in fields:
         fields["choice"], fields["parallel"] = fields["choice"]
@@ -283,7 +279,7 @@ FIELDS: dict[str, tuple[str, Check]] = {
     "model": ("model", request_fields.text),
     "tools": ("declared", neutral.cached_tools(_read_tools, "messages")),
     "tool_choice": ("choice", _read_choice),
-    "thinking": ("thinking", request_fields.thinking_switch),
+    **request_fields.OWN_OPTIONS,
     "output_config": ("output", request_fields.fields_check(OUTPUT_FIELDS)),
     "output_format": ("format", _read_format),
     "max_tokens": ("max_tokens", request_fields.whole_number(1)),

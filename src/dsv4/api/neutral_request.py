@@ -257,6 +257,7 @@ class NeutralRequest:
     thinking: bool | None = None
     effort: str | int | None = None
     effort_path: str = "effort"
+    drop_thinking: bool | None = None
     # Whether the request itself wants thinking, not only a default.
     wants_thinking: bool = False
     # Whether a last assistant message is continued though it does not say so.

@@ -181,8 +181,10 @@ def role_of(message: object) -> object:
 # Options.
 
 
-# The options that only dsv4 has, and those that Chat Completions has too, under the same name.
-OWN_OPTIONS = ("dialect", "effort", "drop_thinking", "bos", "context", "prefix")
+# The options that only dsv4 has: those that a server does not read, and those that it does. Those
+# that Chat Completions has too, under the same name.
+ONLY_OWN = ("dialect", "bos", "context", "prefix")
+OWN_OPTIONS = (*ONLY_OWN, "effort", "drop_thinking")
 SHARED_OPTIONS = ("tools", "tool_choice", "response_format", "stop")
 
 # Options of the chat template, as vLLM and SGLang take them -> what `dsv4.Request` calls them.
@@ -198,8 +200,15 @@ CHAT_OPTION_NAMES = {
     "reasoning_effort": "effort",
     **{name: name for name in OWN_OPTIONS},
 }
-# All fields that are read of a Chat request.
-CHAT_FIELDS_READ = ("model", "messages", "thinking", *CHAT_OPTION_NAMES)
+# All fields that are read beside the conversation.
+FIELDS_READ = frozenset({"system", "model", "thinking", "chat_template_kwargs", *CHAT_OPTION_NAMES})
+
+
+def fields_read(body: Mapping[str, Any]) -> frozenset[str]:
+    """The fields of an object that are read: a conversation stands in the first of these."""
+    if is_sharegpt(body):
+        return FIELDS_READ | {"conversations"}
+    return FIELDS_READ | ({"messages"} if "messages" in body else {"prompt", "completion"})
 
 
 def own_request(body: object, dialect: Dialect) -> Request:

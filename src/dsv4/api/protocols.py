@@ -4,30 +4,23 @@ so that an answer can name those that are not; and a request of one written as o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol, TypeAlias
 
 from dsv4._format.dialects import Dialect
-from dsv4._format.texts import read_table
 from dsv4.api import chat, event_writer, messages, responses
 from dsv4.api import neutral_request as neutral
 from dsv4.api.api_request import ApiRequest, ApiSettings, ProtocolName, check_end
-from dsv4.api.chat_requests import FIELDS as CHAT
-from dsv4.api.chat_requests import TEMPLATE_OPTIONS, dump_chat_request, neutral_chat_request
+from dsv4.api.chat_requests import dump_chat_request, neutral_chat_request
 from dsv4.api.errors import ApiError, wrong
-from dsv4.api.messages_requests import FIELDS as MESSAGES
 from dsv4.api.messages_requests import (
-    OUTPUT_FIELDS,
     dump_messages_request,
     neutral_messages_request,
 )
 from dsv4.api.request_content import HistoryCall
 from dsv4.api.request_fields import Body, JsonObject, json_body
-from dsv4.api.responses_requests import FIELDS as RESPONSES
 from dsv4.api.responses_requests import (
-    REASONING,
-    TEXT,
     dump_responses_request,
     neutral_responses_request,
 )
@@ -80,34 +73,6 @@ PROTOCOLS: Mapping[ProtocolName, ApiProtocol] = {
 def protocol_of_client(headers: Mapping[str, str], otherwise: ProtocolName = "chat") -> ApiProtocol:
     """The protocol of a client, on a path that several have: Anthropic's clients send a version."""
     return PROTOCOLS["messages" if "anthropic-version" in headers else otherwise]
-
-
-# Which fields of a request are read.
-
-# What a server stores responses by, or repeats in them.
-_STORED = ("previous_response_id", "conversation", "prompt", "store", "metadata")
-
-FIELDS_READ: Mapping[ProtocolName, frozenset[str]] = {
-    "chat": frozenset({"messages", "system", *CHAT}),
-    "responses": frozenset({*RESPONSES, *_STORED}),
-    "messages": frozenset(MESSAGES),
-}
-# Of fields that hold options.
-OPTION_FIELDS_READ: Mapping[ProtocolName, Mapping[str, Collection[str]]] = {
-    "chat": {
-        "stream_options": {"include_usage"},
-        "thinking": {"type"},
-        "chat_template_kwargs": TEMPLATE_OPTIONS,
-    },
-    "responses": {"reasoning": REASONING, "text": TEXT},
-    "messages": {"thinking": {"type"}, "output_config": OUTPUT_FIELDS, "metadata": {"user_id"}},
-}
-
-# Those that clients are known to send. They say nothing that a prompt could hold, or give advice
-# that the format has no words for; none of them takes anything away from what the model sees.
-HARMLESS_FIELDS: Mapping[ProtocolName, frozenset[str]] = {
-    name: frozenset(fields) for name, fields in read_table("harmless_fields", __file__).items()
-}
 
 
 # A request of one protocol, written as a request of another.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import marshal
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from math import isfinite
 from typing import Any, TypeAlias, TypeGuard, TypeVar
@@ -344,7 +344,10 @@ def effort(value: object, path: str) -> str | int:
 
 
 def thinking_switch(value: object, path: str) -> bool | None:
-    """The `thinking` object of a request: on, off, or None where it does not say."""
+    """The `thinking` object of a request: on, off, or None where it does not say. True and False
+    are dsv4's own form of it."""
+    if isinstance(value, bool):
+        return value
     if not isinstance(value, dict):
         raise wrong(value, 'an object such as {"type": "enabled"}', path)
     kind = value.get("type")
@@ -354,6 +357,23 @@ def thinking_switch(value: object, path: str) -> bool | None:
         names = ", ".join(f'"{name}"' for name in SWITCHES)
         raise wrong(kind, f"one of {names}", f"{path}.type")
     return SWITCHES[kind]
+
+
+# Options of dsv4's own that every protocol has. Its own place for the effort goes before.
+OWN_OPTIONS: dict[str, tuple[str, Check]] = {
+    "effort": ("own_effort", effort),
+    "thinking": ("thinking", thinking_switch),
+    "drop_thinking": ("drop_thinking", boolean),
+}
+
+
+def combine_efforts(fields: JsonObject, path: str) -> None:
+    """One effort, and where it stands. `path` is the protocol's place for it."""
+    own = fields.pop("own_effort", None)
+    is_own = own is not None and fields.get("effort") is None
+    fields["effort_path"] = "effort" if is_own else path
+    if is_own:
+        fields["effort"] = own
 
 
 # Fields that change what a model sees and that cannot be honoured: a request that has one is
@@ -422,20 +442,3 @@ def unsupported_fields(protocol: str) -> dict[str, tuple[str, Check]]:
 
 # Which old reasoning is shown is decided by the format.
 REASONING_CONTEXT = _refused_but(("auto",), '"auto": the format decides which reasoning is kept')
-
-
-def unread_fields(
-    body: JsonObject, read: Collection[str], inside: Mapping[str, Collection[str]]
-) -> list[str]:
-    """The fields of a body that are not among those `read`, and those of its options that are not
-    among those read `inside` them. Null is absent."""
-    unread = [name for name, value in body.items() if name not in read and value is not None]
-    for field, names in inside.items():
-        options = body.get(field)
-        if isinstance(options, dict):
-            unread += [
-                f"{field}.{name}"
-                for name, value in options.items()
-                if name not in names and value is not None
-            ]
-    return unread

@@ -157,10 +157,11 @@ def neutral_responses_request(body: JsonObject) -> NeutralRequest:
     for n, item in enumerate(items):
         messages += _read_item(item, f"input[{n}]")
     fields |= {"messages": messages, "path": "input", "message_count": len(items)}
+    request_fields.combine_efforts(fields, "reasoning.effort")
     effort = fields.get("effort")
     if effort is not None:
-        fields["thinking"] = fields["wants_thinking"] = effort != OFF
-    fields["effort_path"] = "reasoning.effort"
+        fields["wants_thinking"] = effort != OFF
+        fields["thinking"] = fields["wants_thinking"] and fields.get("thinking") is not False
     fields["logprobs"] = fields.get("logprobs", False) or bool(fields.get("top_logprobs"))
     neutral.combine_sampling(fields)
     return NeutralRequest(fields)
@@ -435,6 +436,7 @@ FIELDS: dict[str, tuple[str, Check]] = {
     "parallel_tool_calls": ("parallel", request_fields.boolean),
     "text": ("text", request_fields.fields_check(TEXT)),
     "reasoning": ("reasoning", request_fields.fields_check(REASONING)),
+    **request_fields.OWN_OPTIONS,
     "max_output_tokens": ("max_tokens", request_fields.whole_number(1)),
     "stream": ("stream", request_fields.boolean),
     "include": ("logprobs", _wants_logprobs),

@@ -14,11 +14,12 @@ from typing import Any
 
 from dsv4._encode import tools, types
 from dsv4._encode.encode import effort_text, render_conversation
-from dsv4._encode.inputs import as_message, as_messages, check_roles, maybe_list, text_of
+from dsv4._encode.inputs import as_message, as_messages, check_roles, maybe_list, text_of, type_of
 from dsv4._encode.render_v4 import NEVER_SHOWN, RendererV4, maybe_plain_chat
 from dsv4._encode.tools import function_of, parameters_writer, schemas_text
 from dsv4._encode.turns import (
     RELEASED,
+    SPOKEN_TYPES,
     Conventions,
     call_places,
     result_place,
@@ -202,26 +203,34 @@ class ReleasedFunctions:
                 block = {
                     "type": "tool_result",
                     "tool_use_id": message.get("tool_call_id", ""),
-                    "content": message.get("content", ""),
+                    "content": self._result_content(message),
                 }
                 if turn is None:
                     turn = {"role": "user", "content_blocks": []}
                     merged.append(turn)
                 turn["content_blocks"].append(block)
             elif role == "user":
-                blocks = message.get("content_blocks") if self.dialect.lists_are_blocks else None
-                if blocks is None:
-                    text = text_of(message.get("content"), ("messages", index, "content"))
-                    message["content"], blocks = text, [{"type": "text", "text": text}]
+                blocks = self._blocks_of_user(message, index)
                 if turn is None or turn.get("task") is not None:
                     turn = {f: message[f] for f in message if keeps_all or f in _FIELDS}
-                    turn["content_blocks"] = []
+                    turn["content_blocks"] = blocks
                     merged.append(turn)
-                turn["content_blocks"] += blocks
+                else:
+                    turn["content_blocks"] += blocks
             else:
                 turn = None
                 merged.append(message)
         return merged
+
+    def _result_content(self, message: dict[str, Any]) -> Any:
+        """What a tool message gives its result."""
+        return message.get("content", "")
+
+    def _blocks_of_user(self, message: dict[str, Any], index: int) -> list[Any]:
+        """The blocks that a user message brings: in V4 its text, which becomes its content."""
+        text = text_of(message.get("content"), ("messages", index, "content"))
+        message["content"] = text
+        return [{"type": "text", "text": text}]
 
     def find_last_user_index(self, messages: Sequence[dict[str, Any]]) -> int:
         """The index of the last message that asks, of a user or developer, in V4.1 also of a later
@@ -229,7 +238,10 @@ class ReleasedFunctions:
         asking = [role for role in ("user", "developer") if role in self.dialect.roles]
         later = [*asking, "system"] if self.dialect.systems_ask == "later" else asking
         for index in range(len(messages) - 1, -1, -1):
-            if messages[index].get("role") in (later if index else asking):
+            message = messages[index]
+            if message.get("role") in (later if index else asking) and (
+                self.dialect.results_ask or not _is_wordless(message)
+            ):
                 return index
         return -1
 
@@ -349,6 +361,12 @@ def sort_tool_results_by_call_order(messages: list[dict[str, Any]]) -> list[dict
     return ordered
 
 
+def _is_wordless(message: dict[str, Any]) -> bool:
+    """Whether a merged message has blocks, and no text among them."""
+    blocks = maybe_list(message.get("content_blocks")) or ()
+    return bool(blocks) and all(type_of(block) not in SPOKEN_TYPES for block in blocks)
+
+
 def _in_call_order(blocks: list[dict[str, Any]], places: dict[Any, int]) -> list[dict[str, Any]]:
     def place(block: dict[str, Any]) -> int | None:
         if block.get("type") != "tool_result":
@@ -401,7 +419,8 @@ def decode_dsml_to_arguments(
     return {"name": tool_name, "arguments": object_text(members)}
 
 
-_TAGGED = "(?s)<image>(.*?)</image>"
+IMAGE_TAG = "<image>(.*?)</image>"
+_TAGGED = f"(?s){IMAGE_TAG}"
 
 
 def parse_tagged_text(text: str) -> str | list[dict[str, Any]]:

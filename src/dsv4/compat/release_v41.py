@@ -11,16 +11,18 @@ shows; `dsv4.Prompt.images` has one record for each placeholder, in the order of
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any, Literal, overload
 
 from dsv4._encode import inputs, types
 from dsv4._encode.encode import effort_text
+from dsv4._encode.inputs import maybe_list
 from dsv4._encode.prompt import BLANK_LINE
 from dsv4._encode.tools import function_of, qualified_call_name, qualified_function, qualified_name
-from dsv4._encode.turns import RELEASED
+from dsv4._encode.turns import RELEASED, block_field
 from dsv4._format import tokens
-from dsv4._format.dialects import NAMESPACE_END, V4, V4_1
+from dsv4._format.dialects import NAMESPACE_END, V4, V4_1, Dialect
 from dsv4._format.frozen_class import replace
 from dsv4._format.texts import EFFORT_TEMPLATE, EFFORTS_V4_1
 from dsv4.compat import release
@@ -56,6 +58,7 @@ __all__ = [
     "DEFAULT_REASONING_EFFORT",
     "DS_TASK_SP_TOKENS",
     "IMAGE_PLACEHOLDER",
+    "IMAGE_TAG_PATTERN",
     "LATEST_REMINDER_SP_TOKEN",
     "REASONING_EFFORT_MAPPINGS",
     "REASONING_EFFORT_TEMPLATE",
@@ -126,8 +129,139 @@ REASONING_EFFORT_TEMPLATE = EFFORT_TEMPLATE
 REASONING_EFFORT_MAPPINGS = dict(EFFORTS_V4_1)
 DEFAULT_REASONING_EFFORT = "high"
 
-# Images are placeholders already, so texts may spell one.
-_FUNCTIONS = release.ReleasedFunctions(replace(V4_1, image_text_refused=False))
+
+class ReleasedFunctionsV41(release.ReleasedFunctions):
+    """The functions that V4.1's modules have otherwise than V4's.
+
+    `merges_first` says whether a module merges before it looks for images, as October's does. Then
+    a tool's list stays one, and `content_blocks` take the place of a content that is no text.
+    """
+
+    def __init__(self, dialect: Dialect, merges_first: bool = False) -> None:
+        super().__init__(dialect)
+        self.merges_first = merges_first
+
+    def _result_content(self, message: dict[str, Any]) -> Any:
+        content = message.get("content", "")
+        if self.merges_first and not isinstance(message.get("content"), str):
+            return message.get("content_blocks") or content
+        return content
+
+    def _blocks_of_user(self, message: dict[str, Any], index: int) -> list[Any]:
+        blocks, content = message.get("content_blocks"), message.get("content", "")
+        if blocks is None and self.merges_first and isinstance(content, list):
+            return content  # in October's file the content grows with the blocks of the turn
+        return [{"type": "text", "text": content}] if blocks is None else list(blocks)
+
+    def parse_message_from_completion_text(
+        self, text: str, thinking_mode: types.ThinkingMode
+    ) -> dict[str, Any]:
+        """A well-formed completion as a message. Raises a `ValueError` for any other."""
+        # One that ends with the name of a block, and has no other, has no calls.
+        opening = self.dialect.tags.block_open[:-2]
+        if isinstance(text, str) and text.endswith(opening) and text.count(opening) == 1:
+            text = text.removesuffix(opening) + eos_token
+        message = super().parse_message_from_completion_text(text, thinking_mode)
+        functions = (call["function"] for call in message["tool_calls"])
+        calls = [_with_namespace(call["name"], call["arguments"]) for call in functions]
+        return {**message, "tool_calls": tool_calls_to_openai_format(calls)}
+
+    def parse_tool_calls(
+        self, index: int, text: str
+    ) -> tuple[int, str | None, list[dict[str, Any]]]:
+        """The calls of a block, from after the name in its opening tag on.
+
+        Returns where the block ends, the tag that ended it, and the calls.
+        """
+        end, closed_by, calls = super().parse_tool_calls(index, text)
+        return end, closed_by, [_with_namespace(call["name"], call["arguments"]) for call in calls]
+
+
+class ReleasedModuleV41:
+    """A released module of V4.1: its functions, and what it does with images before them."""
+
+    def __init__(self, dialect: Dialect, merges_first: bool = False) -> None:
+        # September's makes images placeholders first, as text, so texts may spell one.
+        refused = dialect.image_text_refused and merges_first
+        self.functions = ReleasedFunctionsV41(
+            replace(dialect, image_text_refused=refused), merges_first
+        )
+
+    @overload
+    def encode_messages(
+        self,
+        messages: Sequence[types.MessageInput],
+        thinking_mode: types.ThinkingMode,
+        context: Sequence[types.MessageInput] | None = None,
+        drop_thinking: bool = True,
+        add_default_bos_token: bool = True,
+        reasoning_effort: types.Effort | None = None,
+        return_multi_modal_data: Literal[False] = False,
+    ) -> str: ...
+    @overload
+    def encode_messages(
+        self,
+        messages: Sequence[types.MessageInput],
+        thinking_mode: types.ThinkingMode,
+        context: Sequence[types.MessageInput] | None = None,
+        drop_thinking: bool = True,
+        add_default_bos_token: bool = True,
+        reasoning_effort: types.Effort | None = None,
+        *,
+        return_multi_modal_data: Literal[True],
+    ) -> tuple[str, dict[str, list[dict[str, Any]]]]: ...
+    def encode_messages(
+        self,
+        messages: Sequence[types.MessageInput],
+        thinking_mode: types.ThinkingMode,
+        context: Sequence[types.MessageInput] | None = None,
+        drop_thinking: bool = True,
+        add_default_bos_token: bool = True,
+        reasoning_effort: types.Effort | None = None,
+        return_multi_modal_data: bool = False,
+    ) -> str | tuple[str, dict[str, list[dict[str, Any]]]]:
+        """The prompt of a conversation, as text; with `return_multi_modal_data`, its images too."""
+        texts, before = messages, context
+        if self.functions.merges_first:
+            images = self._images_in_order(messages, context)
+        else:
+            texts, images = _as_texts(messages, "messages")
+            before = None if context is None else _as_texts(context, "context")[0]
+        options = (drop_thinking, add_default_bos_token, reasoning_effort)
+        prompt = self.functions.encode_messages(texts, thinking_mode, before, *options)
+        return (prompt, {"images": images}) if return_multi_modal_data else prompt
+
+    def _images_in_order(
+        self, messages: Sequence[Any], context: Sequence[Any] | None
+    ) -> list[dict[str, Any]]:
+        """The images of the messages, in the order in which the prompt shows them."""
+        listed = _with_plain_lists(messages, "messages")
+        before = [] if context is None else _with_plain_lists(context, "context")
+        for name, each in (("messages", listed), ("context", before)):
+            inputs.refuse_image_text(IMAGE_PLACEHOLDER, each, name, RELEASED.reasoning_fields)
+        merge = self.functions.merge_tool_messages
+        known = merge(before)
+        ordered = sort_tool_results_by_call_order([*known, *merge(listed)])
+        return _without_images(ordered[len(known) :], "messages")[1]
+
+    def encode_case(
+        self, case: dict[str, Any], thinking_mode: types.ThinkingMode
+    ) -> tuple[str, list[dict[str, Any]]]:
+        """The prompt of a case, and its images. What the case says of its mode counts first."""
+        prompt, found = self.encode_messages(
+            case["messages"],
+            case.get("thinking_mode") or thinking_mode,
+            case.get("context"),
+            reasoning_effort=case.get("reasoning_effort"),
+            return_multi_modal_data=True,
+        )
+        return prompt, found["images"]
+
+
+_MODULE = ReleasedModuleV41(V4_1)
+_FUNCTIONS = _MODULE.functions
+encode_messages = _MODULE.encode_messages
+encode_case = _MODULE.encode_case
 _encode_messages_text = _FUNCTIONS.encode_messages
 render_message = _FUNCTIONS.render_message
 render_tools = _FUNCTIONS.render_tools
@@ -135,44 +269,8 @@ merge_tool_messages = _FUNCTIONS.merge_tool_messages
 find_last_user_index = _FUNCTIONS.find_last_user_index
 _drop_thinking_messages = _FUNCTIONS._drop_thinking_messages
 encode_arguments_to_dsml = _FUNCTIONS.encode_arguments_to_dsml
-
-
-@overload
-def encode_messages(
-    messages: Sequence[types.MessageInput],
-    thinking_mode: types.ThinkingMode,
-    context: Sequence[types.MessageInput] | None = None,
-    drop_thinking: bool = True,
-    add_default_bos_token: bool = True,
-    reasoning_effort: types.Effort | None = None,
-    return_multi_modal_data: Literal[False] = False,
-) -> str: ...
-@overload
-def encode_messages(
-    messages: Sequence[types.MessageInput],
-    thinking_mode: types.ThinkingMode,
-    context: Sequence[types.MessageInput] | None = None,
-    drop_thinking: bool = True,
-    add_default_bos_token: bool = True,
-    reasoning_effort: types.Effort | None = None,
-    *,
-    return_multi_modal_data: Literal[True],
-) -> tuple[str, dict[str, list[dict[str, Any]]]]: ...
-def encode_messages(
-    messages: Sequence[types.MessageInput],
-    thinking_mode: types.ThinkingMode,
-    context: Sequence[types.MessageInput] | None = None,
-    drop_thinking: bool = True,
-    add_default_bos_token: bool = True,
-    reasoning_effort: types.Effort | None = None,
-    return_multi_modal_data: bool = False,
-) -> str | tuple[str, dict[str, list[dict[str, Any]]]]:
-    """The prompt of a conversation, as text; with `return_multi_modal_data`, its images too."""
-    texts, images = _without_images(messages, "messages")
-    before = None if context is None else inputs.as_inputs(_without_images(context, "context")[0])
-    options = (drop_thinking, add_default_bos_token, reasoning_effort)
-    prompt = _encode_messages_text(inputs.as_inputs(texts), thinking_mode, before, *options)
-    return (prompt, {"images": images}) if return_multi_modal_data else prompt
+parse_message_from_completion_text = _FUNCTIONS.parse_message_from_completion_text
+parse_tool_calls = _FUNCTIONS.parse_tool_calls
 
 
 def render_reasoning_effort(
@@ -203,28 +301,42 @@ def _without_images(
     processed: list[dict[str, Any]] = []
     images: list[dict[str, Any]] = []
     for message in map(dict, listed):
-        blocks = message.get("content_blocks")
-        if blocks is None and inputs.maybe_list(message.get("content")) is not None:
-            blocks = message.pop("content")
-        if blocks is not None:
-            message["content_blocks"], pictures = _process_image_blocks(blocks)
+        if "content_blocks" not in message and maybe_list(message.get("content")) is not None:
+            message["content_blocks"] = message.pop("content")
+        if message.get("content_blocks"):
+            message["content_blocks"], pictures = _process_image_blocks(message["content_blocks"])
             images += pictures
             if not isinstance(message.get("content"), str):
-                _join_texts(message)
+                message["content"] = _joined_texts(message["content_blocks"])
         processed.append(message)
     return processed, images
 
 
-def _join_texts(message: dict[str, Any]) -> None:
-    """Gives a message the texts of its blocks as its content."""
-    texts = [
-        inputs.read_block(block, ("content_blocks", n)).content
-        for n, block in enumerate(message["content_blocks"])
-        if inputs.type_of(block) == "text"
+def _as_texts(
+    messages: Sequence[Any], name: str
+) -> tuple[Sequence[types.MessageInput], list[dict[str, Any]]]:
+    texts, images = _without_images(_with_plain_lists(messages, name), name)
+    return inputs.as_inputs(texts), images
+
+
+def _with_plain_lists(messages: object, name: str) -> list[dict[str, Any]]:
+    """Messages without the empty `content_blocks` that stand beside a list: it is the content."""
+    listed = inputs.as_messages(release._listed(messages, name), name)
+    return [
+        {field: value for field, value in message.items() if field != "content_blocks"}
+        if block_field(message) == "content" and maybe_list(message.get("content")) is not None
+        else message
+        for message in listed
     ]
-    message.pop("content", None)
-    if texts:
-        message["content"] = BLANK_LINE.join(texts)
+
+
+def _joined_texts(blocks: Sequence[Any]) -> str:
+    """The texts of blocks, as a content."""
+    return BLANK_LINE.join(
+        inputs.read_block(block, ("content_blocks", n)).content
+        for n, block in enumerate(blocks)
+        if inputs.type_of(block) == "text"
+    )
 
 
 def _process_image_blocks(
@@ -291,14 +403,21 @@ def tools_from_openai_format(tools: list[dict[str, Any]]) -> list[dict[str, Any]
 
 
 def tool_calls_from_openai_format(tool_calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """OpenAI tool calls as `{"name", "arguments", "namespace"}`."""
-    return [
-        _with_namespace(
-            qualified_call_name(call, call["function"], ("tool_calls", n)),
-            call["function"].get("arguments"),
-        )
-        for n, call in enumerate(tool_calls)
-    ]
+    """OpenAI tool calls as `{"name", "arguments", "namespace"}`, a namespace as it is given."""
+    calls = []
+    for n, call in enumerate(tool_calls):
+        function = inputs.maybe_dict(call.get("function"))
+        if function is None:
+            expected = mismatch(call.get("function"), "a function object")
+            raise OptionError(("tool_calls", n, "function"), expected)
+        qualified = qualified_call_name(call, function, ("tool_calls", n))
+        read = _with_namespace(qualified, function.get("arguments"))
+        given = call.get("namespace") or function.get("namespace")
+        calls.append({**read, "namespace": given} if inputs.maybe_dict(given) else read)
+    return calls
+
+
+IMAGE_TAG_PATTERN = re.compile(release.IMAGE_TAG, re.DOTALL)
 
 
 def _with_namespace(qualified: str, arguments: Any) -> dict[str, Any]:
@@ -322,50 +441,29 @@ def decode_dsml_to_arguments(
     return _with_namespace(tool_name, arguments)
 
 
-def parse_tool_calls(index: int, text: str) -> tuple[int, str | None, list[dict[str, str]]]:
-    """The calls of a block, from after the name in its opening tag on.
-
-    Returns where the block ends, the tag that ended it, and the calls.
-    """
-    end, closed_by, calls = _FUNCTIONS.parse_tool_calls(index, text)
-    return end, closed_by, [_with_namespace(call["name"], call["arguments"]) for call in calls]
-
-
-def parse_message_from_completion_text(
-    text: str, thinking_mode: types.ThinkingMode
-) -> dict[str, Any]:
-    """A well-formed completion as a message. Raises a `ValueError` for any other."""
-    message = _FUNCTIONS.parse_message_from_completion_text(text, thinking_mode)
-    functions = (call["function"] for call in message["tool_calls"])
-    calls = [_with_namespace(call["name"], call["arguments"]) for call in functions]
-    return {**message, "tool_calls": tool_calls_to_openai_format(calls)}
-
-
 # Cases in files.
 
 
 def load_cases(input_file: str) -> list[dict[str, Any]]:
-    """The cases of a JSON file: `{"messages", "tools"}`, or a list of them.
+    """The cases of a JSON file: a case, a list of cases, or the messages of one.
 
     The tools of a case are put on its first message, whatever its role.
     """
     with open(input_file, encoding="utf-8") as file:
         read = json.load(file)
-    return [_case(case, n) for n, case in enumerate(read if isinstance(read, list) else [read])]
+    cases = read if isinstance(read, list) else [read]
+    if cases and isinstance(cases[0], dict) and "messages" not in cases[0] and "role" in cases[0]:
+        cases = [{"messages": cases}]
+    return [_case(case, n) for n, case in enumerate(cases)]
 
 
 def _case(case: object, index: int) -> dict[str, Any]:
     if not isinstance(case, dict) or not isinstance(case.get("messages"), list):
         raise OptionError(("cases", index), mismatch(case, "one with messages"))
     messages = list(case["messages"])
-    if messages and case.get("tools"):
+    if "tools" in case:
+        if not messages:
+            raise OptionError(("cases", index), "found tools and no message to put them on")
         messages[0] = {**messages[0], "tools": case["tools"]}
-    return {**case, "messages": messages}
-
-
-def encode_case(
-    case: dict[str, Any], thinking_mode: types.ThinkingMode
-) -> tuple[str, dict[str, list[dict[str, Any]]]]:
-    """The prompt of one of these cases, and its images."""
-    messages = case["messages"]
-    return encode_messages(messages, thinking_mode, return_multi_modal_data=True)
+    options = ("context", "thinking_mode", "reasoning_effort")
+    return {"messages": messages, **{option: case.get(option) for option in options}}

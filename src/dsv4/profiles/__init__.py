@@ -1,12 +1,11 @@
 """What each server makes of an OpenAI request: its prompt, its traps, how two servers differ."""
 
 from dsv4.profiles.comparison import Comparison, Reason, Side, compare
-from dsv4.profiles.profile import ALIASES, PROFILES, Profile, render
+from dsv4.profiles.profile import PROFILES, Profile, render
 from dsv4.profiles.request_traps import Trap, traps
 from dsv4.profiles.saved_profile import load
 
 __all__ = [
-    "ALIASES",
     "PROFILES",
     "Comparison",
     "Profile",

@@ -27,7 +27,7 @@ CellWords: TypeAlias = str | list[str]
 # The columns of the table.
 DIFFERENCE_COLUMNS = (
     *("vllm-0.33", "vllm-0.32", "sglang-0.5.23", "recipe-0.2.0"),
-    *("llama.cpp", "llama.cpp-2026.10", "dynamo-1.6", "verl-0.9.1"),
+    *("llama.cpp", "llama.cpp-2026.10", "dynamo-1.6"),
 )
 # A row may leave out these cells; then the cell of the other server counts. SGLang writes its
 # prompts with deepseek-recipe, and Dynamo has a copy of the released encoder, as vLLM has.
@@ -36,6 +36,7 @@ _SAME_CELLS = {
     "sglang-0.5.23": "recipe-0.2.0",
     "llama.cpp": "llama.cpp-2026.10",
     "dynamo-1.6": "vllm-0.33",
+    "deepseek-api": "recipe-0.2.0",
 }
 
 
@@ -114,7 +115,7 @@ class Comparison:
 
 
 def compare(
-    body: RequestBody, first: str | Profile, second: str | Profile, *, dialect: str = "v4"
+    body: RequestBody, first: str | Profile, second: str | Profile, *, dialect: str | None = None
 ) -> Comparison:
     """Say where the prompts of two servers part for one request, and why.
 
@@ -122,7 +123,6 @@ def compare(
     for a name or a dialect that is not known; a request that a server refuses is a `Side` with an
     error.
     """
-    server.served_dialect(server.served_name(dialect))
     sides = _side(body, first, dialect), _side(body, second, dialect)
     texts = tuple(side.prompt or "" for side in sides)
     shared = _same_start(*texts)
@@ -131,8 +131,10 @@ def compare(
     return Comparison(*sides, shared, reasons)
 
 
-def _side(body: RequestBody, name: str | Profile, dialect: str) -> Side:
+def _side(body: RequestBody, name: str | Profile, dialect: str | None) -> Side:
     profile = profile_named(name)
+    if dialect is not None:
+        server.served_dialect(server.served_name(dialect))
     try:
         return Side(profile, render(body, name, dialect=dialect), None)
     except EncodeError as error:
@@ -144,7 +146,7 @@ def _same_start(a: str, b: str) -> int:
     return next(differing, min(len(a), len(b)))
 
 
-def _reasons(body: Object, sides: tuple[Side, Side], dialect: str) -> Iterator[Reason]:
+def _reasons(body: Object, sides: tuple[Side, Side], dialect: str | None) -> Iterator[Reason]:
     for side in sides:
         if side.error is not None:
             message = f"{side.profile.server} refuses the request: {side.error}"
@@ -158,7 +160,7 @@ def _reasons(body: Object, sides: tuple[Side, Side], dialect: str) -> Iterator[R
         if not thinking and not row.matters_in_chat:
             continue
         location = row.applies_to(body)
-        words = [_words(row, side.profile, dialect) for side in sides]
+        words = [_words(row, side.profile, body, dialect) for side in sides]
         if location is not None and words[0] != words[1]:
             ways = "; ".join(
                 f"{side.profile.server}: {way}" for side, way in zip(sides, words, strict=True)
@@ -166,11 +168,11 @@ def _reasons(body: Object, sides: tuple[Side, Side], dialect: str) -> Iterator[R
             yield Reason(row.kind, location, f"{row.title}. {ways}")
 
 
-def _words(row: ServerDifference, profile: Profile, dialect: str) -> str:
+def _words(row: ServerDifference, profile: Profile, body: Object, dialect: str | None) -> str:
     """What a server does, in words. The gateway's way is not in the table."""
-    if profile.base_name not in DIFFERENCE_COLUMNS:
+    if profile.base_name not in (*DIFFERENCE_COLUMNS, *_SAME_CELLS):
         return "as the released encoder"
-    return row.words(profile.base_name, dialect)
+    return row.words(profile.base_name, profile.own_dialect(dialect, body))
 
 
 def _fault_reasons(sides: tuple[Side, Side]) -> Iterator[Reason]:
@@ -180,11 +182,11 @@ def _fault_reasons(sides: tuple[Side, Side]) -> Iterator[Reason]:
             yield Reason("fault", (), f"{side.profile.server}: {fault.fault.message}")
 
 
-def _mode(side: Side, body: Object, dialect: str) -> ThinkingMode:
-    return side.profile.mode(body, side.profile.own_dialect(dialect))
+def _mode(side: Side, body: Object, dialect: str | None) -> ThinkingMode:
+    return side.profile.mode(body, side.profile.own_dialect(dialect, body))
 
 
-def _modes(body: Object, sides: tuple[Side, Side], dialect: str) -> Iterator[Reason]:
+def _modes(body: Object, sides: tuple[Side, Side], dialect: str | None) -> Iterator[Reason]:
     first, second = (_mode(side, body, dialect) for side in sides)
     names = [side.profile.server for side in sides]
     if first.thinking != second.thinking:

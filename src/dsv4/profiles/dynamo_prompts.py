@@ -11,7 +11,7 @@ from dataclasses import replace
 from dsv4._encode.encode import effort_text, render_conversation
 from dsv4._encode.turns import RELEASED
 from dsv4.profiles import server_requests as server
-from dsv4.profiles.recipe_request import checked_json, read_object
+from dsv4.profiles.rust_json import checked_json, read_object
 from dsv4.profiles.server_requests import Object, ServedDialects, ThinkingMode, server_refusal
 from dsv4.types import Effort
 

@@ -16,7 +16,6 @@ from typing import Any, NoReturn
 from dsv4._encode.tools import JSON_ERRORS, to_json
 from dsv4.errors import short_repr
 from dsv4.profiles import server_requests as server
-from dsv4.profiles.llama_cpp_schemas import check_schema
 from dsv4.profiles.server_requests import Object, ServerRules, server_refusal
 
 RULES = ServerRules(
@@ -37,24 +36,20 @@ class LlamaRelease:
     """What releases of llama.cpp differ in.
 
     - `any_object`: the schema that is written for an answer that may be any object, as items.
-    - `checks_schemas`: whether a schema that cannot be turned into a grammar is refused.
     - `continues_calls`: whether a last answer with calls is gone on with, without them.
     - `python_json`: whether JSON in arguments is read as Python reads it. Then `NaN` is a number,
       an integer beyond 63 bits a float, half of a surrogate pair a text, and null is refused.
     """
 
     any_object: tuple[tuple[str, str], ...]
-    checks_schemas: bool
     continues_calls: bool
     python_json: bool
 
 
 # The recorded prompts of August come from the template, run by Python. The server of that month
 # (xllamacpp 2026.8.10566) wrote the same, but for what Python's JSON allows and JSON does not.
-AUGUST_2026 = LlamaRelease((), checks_schemas=False, continues_calls=True, python_json=True)
-OCTOBER_2026 = LlamaRelease(
-    (("type", "object"),), checks_schemas=True, continues_calls=False, python_json=False
-)
+AUGUST_2026 = LlamaRelease((), continues_calls=True, python_json=True)
+OCTOBER_2026 = LlamaRelease((("type", "object"),), continues_calls=False, python_json=False)
 
 
 @dataclass(frozen=True)
@@ -252,8 +247,6 @@ def _tools(body: Object, release: LlamaRelease) -> Iterator[Object]:
             "description": server.text_at(description, f"{path}.function.description"),
             "parameters": _as_held(parameters, place, release),
         }
-        if release.checks_schemas and choice != "none" and parameters is not None:
-            check_schema(parameters, place)
         yield read
 
 
@@ -262,8 +255,6 @@ def _schema_of_answer(body: Object, release: LlamaRelease) -> Object | None:
     schema, path = _schema_in(body)
     if not isinstance(schema, dict):
         return None
-    if release.checks_schemas:
-        check_schema(schema, path)
     return _as_held(schema, path, release) or dict(release.any_object)
 
 

@@ -6,18 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
-from urllib.parse import urlsplit
 
-from dsv4._format.dialects import DIALECTS, V4_1, Dialect, dialect_named
+from dsv4._format.dialects import DIALECTS, Dialect, dialect_named
 from dsv4.profiles import (
     dynamo_prompts,
     gateway_prompts,
     llama_cpp_prompts,
+    official_api,
+    official_request,
     recipe_prompts,
     recipe_request,
     server_requests,
     sglang_prompts,
-    verl_prompts,
     vllm_prompts,
 )
 from dsv4.profiles.server_faults import FaultVariant
@@ -33,7 +33,8 @@ class Profile:
     write, and `served` what they are there; `writes_as` names, for a dialect, an older profile that
     writes the same. `special_text_acts` says whether special tokens that a text of the caller
     spells become control tokens. `faults` are those that were found on a server of one's own, which
-    is like `base` otherwise.
+    is like `base` otherwise. `dialect_of_body` tells the dialect by the model of a request, where
+    the server's names are known.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Profile:
     special_text_acts: bool = True
     faults: tuple[FaultVariant, ...] = ()
     base: str = ""
+    dialect_of_body: Callable[[server_requests.Object], str | None] | None = None
 
     def release(self, dialect: str) -> Dialect:
         """The `dialect` as this server writes it."""
@@ -56,11 +58,16 @@ class Profile:
             return dialect_named(dialect)
         return server_requests.served_dialect(dialect, self.served)
 
-    def own_dialect(self, dialect: str) -> str:
+    def own_dialect(
+        self, dialect: str | None, body: server_requests.RequestBody | None = None
+    ) -> str:
         """The dialect of a saved server, which is known; else the given `dialect`, under the name
-        by which this server knows it."""
+        by which this server knows it; else that of the model which a `body` names; else V4's."""
         if self.base:
             return self.dialects[0]
+        if dialect is None and isinstance(body, dict) and self.dialect_of_body is not None:
+            dialect = self.dialect_of_body(body)
+        dialect = "v4" if dialect is None else dialect
         return dialect if dialect in self.dialects else server_requests.served_name(dialect)
 
     @property
@@ -107,9 +114,6 @@ PROFILES: dict[str, Profile] = {
             dialects=("v4",),
         ),
         Profile("dynamo-1.6", "Dynamo 1.6", dynamo_prompts.render, dynamo_prompts.mode),
-        Profile(
-            "verl-0.9.1", "verl 0.9.1", verl_prompts.render, verl_prompts.mode, dialects=("v4",)
-        ),
     )
 }
 # This project's own gateway, which is no column of the comparison: it writes what was released.
@@ -121,20 +125,30 @@ GATEWAY = Profile(
     dialects=tuple(DIALECTS),
     special_text_acts=False,
 )
-# The official API is built on deepseek-recipe.
-ALIASES = {"deepseek-api": "recipe-0.2.0"}
+# DeepSeek's own API, which is built on deepseek-recipe, and whose names of models are known. It is
+# no column either.
+OFFICIAL_API = Profile(
+    official_api.PROFILE_NAME,
+    "the official API",
+    official_request.render,
+    official_request.mode,
+    dialects=tuple(server_requests.OFFICIAL_DIALECTS),
+    served=server_requests.OFFICIAL_DIALECTS,
+    special_text_acts=False,
+    dialect_of_body=official_request.dialect_of_body,
+)
 
 
 def profile_named(name: str | Profile) -> Profile:
-    """The profile of a name or an alias; a profile is itself. Raises `EncodeError` for a name that
-    is neither. A name is never a path: what is in a file is loaded with `load`."""
+    """The profile of a name; a profile is itself. Raises `EncodeError` for a name that is none. A
+    name is never a path: what is in a file is loaded with `load`."""
     if isinstance(name, Profile):
         return name
-    profiles = {**PROFILES, GATEWAY_NAME: GATEWAY}
-    profile = profiles.get(ALIASES.get(name, name)) if isinstance(name, str) else None
+    profiles = {**PROFILES, GATEWAY_NAME: GATEWAY, OFFICIAL_API.name: OFFICIAL_API}
+    profile = profiles.get(name) if isinstance(name, str) else None
     profile = profile or _newest(name)
     if profile is None:
-        expected = ", ".join((*profiles, *ALIASES))
+        expected = ", ".join(profiles)
         raise server_requests.unexpected(name, f"one of {expected}", "profile")
     return profile
 
@@ -145,19 +159,21 @@ def _newest(server: object) -> Profile | None:
     return versions[-1] if versions else None
 
 
-def render(body: server_requests.RequestBody, name: str | Profile, *, dialect: str = "v4") -> str:
+def render(
+    body: server_requests.RequestBody, name: str | Profile, *, dialect: str | None = None
+) -> str:
     """The prompt that a server writes for a Chat Completions request.
 
     `body` is the request, or only its messages; it is not changed. `name` is a key of `PROFILES`,
     "deepseek-api", or "dsv4" for this project's own gateway; or a profile, as `load` gives one.
     `dialect` is the model's: "v4", which every server writes with the effort texts of 31 July, or
-    "v4.1".
+    "v4.1". None is "v4", but on "deepseek-api", where the request's `model` tells it.
 
     Returns the prompt as text. Raises `EncodeError` where the server refuses the request, or where
     the profile does not cover it: a dialect that the server cannot write, images on vLLM.
     """
     profile = profile_named(name)
-    dialect = profile.own_dialect(dialect)
+    dialect = profile.own_dialect(dialect, body)
     if dialect not in profile.dialects:
         server_requests.served_dialect(dialect)
         expected = " or ".join(profile.dialects)
@@ -167,15 +183,6 @@ def render(body: server_requests.RequestBody, name: str | Profile, *, dialect: s
     if not profile.faults:
         return written_prompt(server_requests.as_object(body), profile, dialect)
     return unshielded(shielded_prompt(shielded(server_requests.as_object(body)), profile, dialect))
-
-
-_OFFICIAL_HOST = "api.deepseek.com"
-
-
-def dialect_of_host(urls: Sequence[str]) -> Dialect | None:
-    """The dialect that an address tells: the official API serves V4.1 under every name of a model,
-    `deepseek-v4-pro` among them, since September 2026."""
-    return V4_1 if any(urlsplit(url).hostname == _OFFICIAL_HOST for url in urls) else None
 
 
 PromptWriter: TypeAlias = Callable[[server_requests.Object, "Profile", str], str]

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import groupby
 
 from dsv4._encode.tools import to_json
 from dsv4._format import tokens
 from dsv4._format.dialects import NAME_END, Dialect
 from dsv4._format.texts import RECIPE_JSON_OBJECT, RESPONSE_FORMAT
-from dsv4.profiles import recipe_request
+from dsv4.profiles import recipe_request, rust_json
 from dsv4.profiles.markup_texts import JsonWriter, calls_block, parameters, tools_section
 from dsv4.profiles.recipe_request import RecipeCall, RecipeConversation, RecipeMessage
-from dsv4.profiles.server_requests import BLANK_LINE, Object, served_dialect
+from dsv4.profiles.server_requests import BLANK_LINE, OFFICIAL_DIALECTS, Object, served_dialect
 
 
 def _extras(conversation: RecipeConversation, dialect: Dialect, json: JsonWriter) -> list[str]:
@@ -38,7 +39,7 @@ def _ending(conversation: RecipeConversation, dialect: Dialect) -> str:
 
 
 def _arguments(call: RecipeCall) -> Object:
-    arguments = recipe_request.read_object(call.arguments)
+    arguments = rust_json.read_object(call.arguments)
     return {"arguments": call.arguments} if arguments is None else arguments
 
 
@@ -57,7 +58,7 @@ def _users_joined(messages: Sequence[RecipeMessage], keep_empty: bool) -> Iterat
 def v4_prompt(conversation: RecipeConversation) -> str:
     dialect = served_dialect("v4")
     systems = [m.text for m in conversation.messages if m.role == "system"]
-    extras = _extras(conversation, dialect, recipe_request.v4_json)
+    extras = _extras(conversation, dialect, rust_json.v4_json)
     front = BLANK_LINE.join([*(systems or ([""] if extras else [])), *extras])
     effort = dialect.efforts[conversation.effort] if conversation.thinking else ""
     others = [m for m in conversation.messages if m.role != "system"]
@@ -117,7 +118,7 @@ def _v4_calls(calls: Sequence[RecipeCall]) -> str:
     texts = [str(tags.block_open)]
     for call in calls:
         texts += tags.invoke_open, call.name, NAME_END
-        written = parameters(_arguments(call), tags, recipe_request.v4_json)
+        written = parameters(_arguments(call), tags, rust_json.v4_json)
         texts += (f"{parameter}\n" for parameter in written)
         texts += tags.invoke_close.lstrip("\n"), "\n"
     return "".join([*texts, tags.block_close.lstrip("\n")])
@@ -126,8 +127,8 @@ def _v4_calls(calls: Sequence[RecipeCall]) -> str:
 # V4.1: system texts where they stand, calls as given, results in the order of their calls.
 
 
-def v4_1_prompt(conversation: RecipeConversation) -> str:
-    dialect = served_dialect("v4.1")
+def v4_1_prompt(conversation: RecipeConversation, name: str = "v4.1") -> str:
+    dialect = served_dialect(name, OFFICIAL_DIALECTS)
     messages = _with_extras(_v4_1_messages(conversation), _extras(conversation, dialect, to_json))
     # The effort is written with the first turn: no turn, no line.
     shows_effort = conversation.thinking and messages
@@ -178,6 +179,9 @@ def _v4_1_turns(
     messages: Sequence[RecipeMessage], conversation: RecipeConversation, dialect: Dialect
 ) -> Iterator[str]:
     before = ""
+    asks = "user", *(("tool",) if dialect.results_ask else ())
+    last = max((n for n, message in enumerate(messages) if message.role in asks), default=0)
+    in_loop = not dialect.results_ask and any(message.calls for message in messages[last:])
     for index, message in enumerate(messages):
         role = message.role
         if role == "system":
@@ -189,14 +193,15 @@ def _v4_1_turns(
         elif role == "latest_reminder":
             yield tokens.LATEST_REMINDER + message.text
         else:
-            yield from _v4_1_answer(message, index, conversation, dialect)
+            # Of a loop that is still running the newest release keeps the reasoning.
+            shows = conversation.schemas or message.prefix or (in_loop and index > last)
+            yield from _v4_1_answer(
+                message, bool(conversation.thinking and index and shows), dialect
+            )
         before = role
 
 
-def _v4_1_answer(
-    message: RecipeMessage, index: int, conversation: RecipeConversation, dialect: Dialect
-) -> Iterator[str]:
-    shows_reasoning = conversation.thinking and index and (conversation.schemas or message.prefix)
+def _v4_1_answer(message: RecipeMessage, shows_reasoning: bool, dialect: Dialect) -> Iterator[str]:
     yield tokens.ASSISTANT
     if shows_reasoning:
         yield f"{tokens.THINK_START}{message.reasoning}"
@@ -210,8 +215,19 @@ def _v4_1_answer(
         yield tokens.EOS
 
 
-PROMPTS: dict[str, Callable[[RecipeConversation], str]] = {"v4": v4_prompt, "v4.1": v4_1_prompt}
+PROMPTS: dict[str, Callable[[RecipeConversation], str]] = {
+    **dict.fromkeys(("v4", "v4-0731"), v4_prompt),
+    "v4.1": v4_1_prompt,
+    "v4.1-1017": partial(v4_1_prompt, name="v4.1-1017"),
+}
+
+
+def has_images(dialect: str) -> bool:
+    """Whether models of a dialect see images."""
+    return served_dialect(dialect, OFFICIAL_DIALECTS).image_token is not None
 
 
 def render(body: Object, dialect: str) -> str:
-    return PROMPTS[dialect](recipe_request.read_recipe_request(body, dialect))
+    conversation = recipe_request.read_recipe_request(body, has_images(dialect))
+    recipe_request.check_sampling(body)
+    return PROMPTS[dialect](conversation)

@@ -1,127 +1,28 @@
 """deepseek-recipe 0.2.0, which the official API is built on: from a request to a conversation, with
-the numbers and limits of its JSON library.
+the refusals of both in the API's own words.
 """
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
-from math import isfinite
-from typing import Any, Literal, NoReturn, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
 
-from dsv4._encode.tools import to_json
 from dsv4._format.texts import BILLING_HEADER, RECIPE_IMAGE, RECIPE_NO_IMAGE
-from dsv4.errors import EncodeError, short_repr
+from dsv4.errors import EncodeError
+from dsv4.profiles import rust_json as rust
 from dsv4.profiles import server_requests as server
+from dsv4.profiles.official_api import RULES as LIMITS
+from dsv4.profiles.official_api import refusal
 from dsv4.profiles.recipe_schemas import check_schema, check_strict, strict_parameters
-from dsv4.profiles.server_requests import Object, ServerRules, ThinkingMode, server_refusal
-
-# JSON as deepseek-recipe reads and writes it: the numbers and limits of a Rust library.
-
-
-# Integers outside become floats.
-SMALLEST_INTEGER, LARGEST_INTEGER = -(2**63), 2**64 - 1
-DEEPEST_NESTING = 127
-
-
-class _NotJson(ValueError):
-    """Text that strict JSON does not allow."""
-
-
-def read_object(text: str) -> dict[str, Any] | None:
-    """The JSON object that a text holds; None for any other text."""
-    try:
-        value = _decoder.decode(text)
-        return _checked(value, DEEPEST_NESTING) if isinstance(value, dict) else None
-    except (ValueError, OverflowError, RecursionError):
-        return None
-
-
-def checked_json(value: object, path: str, big_integers: bool) -> Any:
-    """A value of the request's body as it arrives, or an error where it cannot."""
-    try:
-        return _checked(value, DEEPEST_NESTING, big_integers)
-    except (_NotJson, OverflowError, RecursionError) as error:
-        raise server_refusal(path, f"found {short_repr(value)}: {error}") from None
-
-
-def _constant(name: str) -> NoReturn:
-    raise _NotJson(f"{name} is no JSON")
-
-
-def _integer(text: str) -> int | float:
-    if text == "-0":
-        return -0.0
-    # Python reads no more than a few thousand digits, and no float has that many.
-    return float(text) if len(text) > 20 else int(text)
-
-
-_decoder = json.JSONDecoder(parse_constant=_constant, parse_int=_integer)
-
-
-def _checked(value: object, depth: int, big_integers: bool = True) -> Any:
-    if isinstance(value, str):
-        return _text(value)
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, int):
-        return _number(value, big_integers)
-    if isinstance(value, float):
-        if not isfinite(value):
-            raise _NotJson("a number out of range")
-        return value
-    if not isinstance(value, (dict, list, tuple)):
-        raise _NotJson(f"a value of type {type(value).__name__} is no JSON")
-    if not depth:
-        raise _NotJson(f"more than {DEEPEST_NESTING} levels of nesting")
-    if isinstance(value, dict):
-        return {_key(key): _checked(item, depth - 1, big_integers) for key, item in value.items()}
-    return [_checked(item, depth - 1, big_integers) for item in value]
-
-
-def _key(key: object) -> str:
-    if not isinstance(key, str):
-        raise _NotJson(f"the key {short_repr(key)} is no text")
-    return _text(key)
-
-
-def _text(text: str) -> str:
-    # A surrogate has no bytes in UTF-8.
-    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
-        raise _NotJson("a lone surrogate")
-    return str.__str__(text)
-
-
-def _number(value: int, big_integers: bool) -> int | float:
-    if SMALLEST_INTEGER <= value <= LARGEST_INTEGER:
-        return value
-    if not big_integers:
-        raise _NotJson("an integer outside the range of 64 bits")
-    return float(value)
-
-
-def v4_json(value: object) -> str:
-    """JSON as V4's renderer writes it: as Python does, but for some small floats."""
-    if isinstance(value, dict):
-        items = (f"{to_json(key)}: {v4_json(item)}" for key, item in value.items())
-        return "{" + ", ".join(items) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(v4_json, value)) + "]"
-    return _v4_float(value) if isinstance(value, float) else to_json(value)
-
-
-def _v4_float(value: float) -> str:
-    text = float.__repr__(value)
-    digits, mark, exponent = text.partition("e-0")
-    if not mark:
-        return text
-    if exponent != "5":
-        return f"{digits}e-{exponent}"
-    sign = "-" if value < 0 else ""
-    return f"{sign}0.0000{digits.lstrip('-').replace('.', '')}"
-
+from dsv4.profiles.server_requests import (
+    BLANK_LINE,
+    Object,
+    ServedDialects,
+    ThinkingMode,
+    server_refusal,
+)
 
 # The conversation.
 
@@ -134,13 +35,13 @@ EFFORTS: dict[str | None, Effort] = {
     **{"medium": "high", "high": "high", "xhigh": "high"},
     **{"ultra": "max", "max": "max"},
 }
-RULES = ServerRules(
-    roles=("system", "user", "assistant", "tool", "latest_reminder"),
-    efforts=tuple(name for name in EFFORTS if name is not None),
-)
-THINKING = {"enabled": True, "adaptive": True, "disabled": False}
+EFFORT_NAMES = tuple(name for name in EFFORTS if name is not None)
+ROLES = ("system", "user", "assistant", "tool", "latest_reminder")
+THINKING = {"adaptive": True, "enabled": True, "disabled": False}
 FORMATS = ("json_object", "json_schema", "regex", "text")
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
+PARTS = ("text", "image_url", "file")
+DETAILS = ("low", "high", "original", "auto")
+_NAME = re.compile(r"[A-Za-z0-9_-]*")
 # Where the text after a client's billing line begins.
 _AFTER_BILLING = re.compile(r"\n|(?=You are)")
 
@@ -156,7 +57,7 @@ class RecipeCall:
 
 @dataclass(frozen=True)
 class RecipeMessage:
-    """A message, checked. `reasoning` is None where the mode knows none."""
+    """A message, checked. `reasoning` is None where there is none, or the mode knows none."""
 
     role: str
     text: str
@@ -188,59 +89,91 @@ class RecipeConversation:
         return self.messages[-1].prefix if self.messages else False
 
 
+@dataclass(frozen=True)
+class RecipeRules:
+    """How a request is read: in the words of which `protocol`, and as what.
+
+    - `needs_reasoning`: reasoning that is left out is refused, and not taken for an empty text.
+    - `takes_files`: parts that refer to an uploaded file are taken.
+    - `big_integers`: integers beyond 64 bits become floats.
+    """
+
+    protocol: str = "chat"
+    needs_reasoning: bool = False
+    takes_files: bool = False
+    big_integers: bool = True
+
+
 def read_recipe_request(
-    body: Object, dialect: str, big_integers: bool = True
+    body: Object, images: bool, rules: RecipeRules | None = None
 ) -> RecipeConversation:
-    """A request, checked as deepseek-recipe checks it."""
-    body = checked_json(body, "request", big_integers)
+    """A request, checked as deepseek-recipe checks it; `images` says whether the model has any."""
+    rules = rules or RecipeRules()
+    body = rust.checked_json(body, "request", rules.big_integers)
     thinking, effort = _mode(body)
-    schemas, forced = _tools(body, thinking)
-    messages = tuple(_messages(body, thinking, dialect))
+    functions = _functions(body, rules.protocol)
+    messages = tuple(_messages(body, thinking, images, rules))
     _check_results(messages)
+    if thinking and rules.needs_reasoning:
+        _check_reasoning(messages, bool(functions), rules.protocol)
+    messages = tuple(_with_reasoning(message, thinking) for message in messages)
     others = tuple(m for m in messages if m.role != "system" or m.text)
-    format, json_object = _format(body, others)
+    format, json_object = _format(body, others, rules.protocol)
+    schemas, forced = _tools(body, functions, thinking)
     if others and others[-1].prefix:
-        _check_prefix(others, bool(body.get("tools")), json_object)
+        _check_prefix(others, bool(functions), json_object)
     return RecipeConversation(others, thinking, effort, schemas, format, json_object, forced)
 
 
-def mode(body: Object, dialect: str) -> ThinkingMode:
-    return server.thinking_mode(*_mode(body), dialect)
+def mode(
+    body: Object, dialect: str, served: ServedDialects = server.SERVED_DIALECTS
+) -> ThinkingMode:
+    return server.thinking_mode(*_mode(body), dialect, served)
 
 
 def _mode(body: Object) -> tuple[bool, Effort]:
-    RULES.effort(body)
     effort = body.get("reasoning_effort")
+    if effort is not None:
+        rust.variant_of(effort, EFFORT_NAMES, "reasoning_effort")
     thinking = effort != "none"
     if body.get("thinking") is not None:
-        kind = server.object_at(body["thinking"], "thinking").get("type")
-        thinking = THINKING[server.one_of(kind, tuple(THINKING), "thinking.type")]
+        switch = rust.map_of(body["thinking"], "thinking", "ChatCompletionThinking")
+        thinking = THINKING[rust.variant_in(switch, "type", tuple(THINKING), "thinking")]
     return thinking, EFFORTS[effort]
 
 
 # Tools.
 
 
-def _tools(body: Object, thinking: bool) -> tuple[tuple[Object, ...], bool]:
+def _functions(body: Object, protocol: str) -> list[Object]:
+    """The functions that a request declares, each with a name that is allowed."""
+    listed = rust.list_of(body.get("tools"), "tools")
+    functions = [_function(tool, f"tools[{n}]") for n, tool in enumerate(listed)]
+    if protocol == "chat":  # in the others the name stands in another place
+        for n, function in enumerate(functions):
+            check_name(function["name"], f"tools[{n}].function.name")
+    return functions
+
+
+def _tools(
+    body: Object, functions: Sequence[Object], thinking: bool
+) -> tuple[tuple[Object, ...], bool]:
     """The schemas to show, and whether one of them must be called."""
     choice = body.get("tool_choice")
-    wanted = server.named_choice(choice)
-    listed = server.maybe_list(body.get("tools"), "tools")
-    functions = [_function(tool, f"tools[{n}]") for n, tool in enumerate(listed)]
+    wanted = _named_choice(choice)
     if not functions or choice == "none":
         return (), False
     names = [function["name"] for function in functions]
     if len(set(names)) < len(names):
-        raise server.unexpected(names, "different names", "tools")
+        raise refusal("name-unique", "tools")
+    if wanted is not None and wanted not in names:
+        raise refusal("choice-unknown", "tool_choice.function.name", name=wanted)
     forced = wanted is not None or choice == "required"
     if forced and thinking:
-        raise server_refusal(
-            "tool_choice", f"found {short_repr(choice)}, which needs thinking to be off"
-        )
+        raise refusal("forced-call", "tool_choice")
     for n, function in enumerate(functions):
         if not function.get("strict"):
-            _check_parameters(function.get("parameters"), f"tools[{n}].function.parameters")
-    server.check_chosen(wanted, names)
+            check_parameters(function, f"tools[{n}].function")
     shown_tools = {
         f"tools[{n}].function": function
         for n, function in enumerate(functions)
@@ -249,25 +182,60 @@ def _tools(body: Object, thinking: bool) -> tuple[tuple[Object, ...], bool]:
     return tuple(_schemas(shown_tools, body)), forced
 
 
+def _named_choice(choice: object) -> str | None:
+    """The name of the tool that a `tool_choice` asks for. None: it is absent, or a mode."""
+    if isinstance(choice, dict):
+        rust.variant_in(choice, "type", ("function",), "tool_choice")
+        function = rust.present(choice, "function", "tool_choice")
+        named = rust.map_of(function, "tool_choice.function", "ChatCompletionToolChoiceFunction")
+        return rust.text_in(named, "name", "tool_choice.function")
+    if choice is not None and choice not in server.TOOL_CHOICES:
+        raise server_refusal("tool_choice", "expected one of `none`, `auto`, `required` or a tool")
+    return None
+
+
 def _function(tool: object, path: str) -> Object:
-    _, function, name = server.function_of(tool, path)
-    if not _NAME.fullmatch(name):
-        raise server.unexpected(name, "1 to 128 letters, digits, _ or -", f"{path}.function.name")
-    server.maybe_text(function.get("description"), f"{path}.function.description")
-    server.maybe_bool(function.get("strict"), f"{path}.function.strict")
+    fields = rust.map_of(tool, path, "ChatCompletionTool")
+    rust.variant_in(fields, "type", ("function",), path)
+    function = rust.map_of(
+        rust.present(fields, "function", path), f"{path}.function", "FunctionDefinition"
+    )
+    rust.text_in(function, "name", f"{path}.function")
+    rust.maybe_text_of(function.get("description"), f"{path}.function.description")
+    rust.maybe_bool_of(function.get("strict"), f"{path}.function.strict")
     return function
 
 
-def _check_parameters(parameters: object, path: str) -> None:
+def check_name(name: str, field: str) -> None:
+    """Refuse the name of a tool that has no text, too much, or other characters than allowed."""
+    if not name:
+        raise refusal("empty-text", field, field=field)
+    if len(name) > LIMITS["name-length"]["most"]:
+        raise refusal("name-length", field, field=field, length=len(name))
+    if not _NAME.fullmatch(name):
+        raise refusal("name-pattern", field, field=field)
+
+
+def check_parameters(function: Object, path: str) -> None:
+    """Refuse the parameters of a tool that are no schema of an object."""
+    parameters, at = function.get("parameters"), f"{path}.parameters"
     if parameters is None:
         return
-    check_schema(parameters, path)
+    _check_schema(parameters, at, function["name"])
     kind = parameters.get("type") if isinstance(parameters, dict) else None
     if kind != "object":
-        raise server.unexpected(kind, '"object"', f"{path}.type")
+        name, found = function["name"], rust.v4_json(kind)
+        raise refusal("schema-type", f"{at}.type", name=name, type=found)
 
 
-def _schemas(functions: dict[str, Object], body: Object) -> Iterator[Object]:
+def _check_schema(schema: object, path: str, name: object) -> None:
+    try:
+        check_schema(schema, path)
+    except EncodeError as error:
+        raise refusal("schema", error.path, name=name, problem=error.problem) from None
+
+
+def _schemas(functions: Mapping[str, Object], body: Object) -> Iterator[Object]:
     """The functions, by where they stand, as they are shown."""
     strict = [bool(function.get("strict")) for function in functions.values()]
     if any(strict) and not all(strict):
@@ -290,60 +258,111 @@ def _schemas(functions: dict[str, Object], body: Object) -> Iterator[Object]:
 # Messages.
 
 
-def _messages(body: Object, thinking: bool, dialect: str) -> Iterator[RecipeMessage]:
-    listed = list(server.messages_of(body))
-    if not listed:
-        raise server_refusal("messages", "found none, expected at least one message")
-    for n, (message, path) in enumerate(listed):
-        role = RULES.role(message.get("role"), f"{path}.role")
-        server.maybe_text(message.get("name"), f"{path}.name")
+def _messages(
+    body: Object, thinking: bool, images: bool, rules: RecipeRules
+) -> Iterator[RecipeMessage]:
+    listed = body.get("messages")
+    if listed is None:
+        raise rust.wrong_type(listed, "a sequence", "messages")
+    reader = _MessageReader(images, rules)
+    messages = [
+        reader.fields(message, n) for n, message in enumerate(rust.list_of(listed, "messages"))
+    ]
+    # Items of Responses that nothing is made of are left out, and none may be left.
+    if not messages and rules.protocol != "responses":
+        raise refusal("no-messages", "messages", rules.protocol)
+    for n, message in enumerate(messages):
+        yield reader.read(message, n, last=n == len(messages) - 1)
+
+
+@dataclass(frozen=True)
+class _MessageReader:
+    """Reads messages for a model that has `images`, or has none."""
+
+    images: bool
+    rules: RecipeRules
+
+    def fields(self, message: object, index: int) -> Object:
+        """A message with the fields that its role has."""
+        path = f"messages[{index}]"
+        if not isinstance(message, dict):
+            expected = "internally tagged enum ChatCompletionRequestMessage"
+            raise rust.wrong_type(message, expected, path)
+        role = rust.variant_in(message, "role", ROLES, path)
+        rust.maybe_text_of(message.get("name"), f"{path}.name")
+        if role == "tool":
+            rust.text_in(message, "tool_call_id", path)
+        if role != "assistant":
+            rust.present(message, "content", path)
+        return message
+
+    def read(self, message: Object, index: int, last: bool) -> RecipeMessage:
+        role, path = message["role"], f"messages[{index}]"
         if role == "assistant":
-            yield _assistant(message, path, thinking, dialect, last=n == len(listed) - 1)
-        elif role == "latest_reminder":
-            yield RecipeMessage(role, server.text_at(message.get("content"), f"{path}.content"))
-        else:
-            text = _content(message.get("content"), f"{path}.content", dialect)
-            call_id = ""
-            if role == "system":
-                text = _without_billing(text)
-            elif role == "tool":
-                call_id = server.text_at(message.get("tool_call_id"), f"{path}.tool_call_id")
-            yield RecipeMessage(role, text, call_id=call_id)
+            return self._answer(message, index, last)
+        if role == "latest_reminder":
+            return RecipeMessage(role, rust.text_of(message["content"], f"{path}.content"))
+        text = self._content(message["content"], index)
+        if role == "system":
+            return RecipeMessage(role, _without_billing(text))
+        return RecipeMessage(role, text, call_id=message.get("tool_call_id", ""))
+
+    def _answer(self, message: Object, index: int, last: bool) -> RecipeMessage:
+        path, content = f"messages[{index}]", message.get("content")
+        calls = tuple(_calls(message.get("tool_calls"), f"{path}.tool_calls"))
+        if content is None and not calls:
+            raise refusal("assistant-empty", f"{path}.content")
+        text = "" if content is None else self._content(content, index, answers=True)
+        field = f"{path}.reasoning_content"
+        thought = rust.maybe_text_of(message.get("reasoning_content"), field)
+        prefix = rust.maybe_bool_of(message.get("prefix"), f"{path}.prefix")
+        if prefix and not last:
+            raise refusal("prefix-last", f"{path}.prefix")
+        return RecipeMessage("assistant", text, thought, calls, prefix=bool(prefix))
+
+    def _content(self, content: object, index: int, answers: bool = False) -> str:
+        if isinstance(content, str):
+            return content
+        path = f"messages[{index}].content"
+        if not isinstance(content, (list, tuple)):
+            raise refusal("contents", path)
+        texts = [self._part(part, f"{path}[{n}]", index) for n, part in enumerate(content)]
+        if answers and any(part.get("type") == "image_url" for part in content):
+            raise refusal("image-assistant", path)
+        return BLANK_LINE.join(texts)
+
+    def _part(self, part: object, path: str, index: int) -> str:
+        fields = rust.map_of(part, path, "ChatCompletionContentPart")
+        kind = rust.variant_in(fields, "type", PARTS, path)
+        if kind == "text":
+            return rust.text_in(fields, "text", path)
+        if kind == "image_url":
+            image = rust.map_of(
+                fields.get("image_url"), f"{path}.image_url", "ChatCompletionImageUrl"
+            )
+            self._check_image(image, f"{path}.image_url", index)
+        elif self.images and not (self.rules.takes_files and fields.get("file_id")):
+            problem = f".messages[{index}]: file must have a file_id or file_data"
+            raise server_refusal(path, problem)
+        return RECIPE_IMAGE if self.images else RECIPE_NO_IMAGE
+
+    def _check_image(self, image: Object, path: str, index: int) -> None:
+        url = rust.text_in(image, "url", path)
+        if image.get("detail") is not None:
+            rust.variant_of(image["detail"], DETAILS, f"{path}.detail")
+        if not self.images or url.startswith("data:"):
+            return
+        if not url.startswith(("http://", "https://")):
+            raise refusal("image-scheme", f"{path}.url", index=index)
+        if len(url) > LIMITS["image-link"]["most"]:
+            raise refusal("image-link", f"{path}.url", index=index, length=len(url))
 
 
-def _assistant(
-    message: Object, path: str, thinking: bool, dialect: str, last: bool
-) -> RecipeMessage:
-    content = message.get("content")
-    calls = tuple(_calls(message.get("tool_calls"), f"{path}.tool_calls"))
-    if content is None and not calls:
-        raise server_refusal(f"{path}.content", "found nothing, expected text or calls")
-    text = "" if content is None else _content(content, f"{path}.content", dialect)
-    thought = server.maybe_text(RULES.reasoning(message), f"{path}.reasoning_content") or ""
-    prefix = server.maybe_bool(message.get("prefix"), f"{path}.prefix")
-    if prefix and not last:
-        raise server_refusal(f"{path}.prefix", "found true, expected it only on the last message")
-    return RecipeMessage(
-        "assistant", text, thought if thinking else None, calls, prefix=bool(prefix)
-    )
-
-
-def _content(content: object, path: str, dialect: str) -> str:
-    if isinstance(content, str):
-        return content
-    parts = server.list_at(content, path)
-    texts = (_part(part, f"{path}[{n}]", dialect) for n, part in enumerate(parts))
-    return RULES.separator.join(texts)
-
-
-def _part(part: object, path: str, dialect: str) -> str:
-    fields = server.object_at(part, path)
-    kind = server.one_of(fields.get("type"), ("text", "image_url"), f"{path}.type")
-    if kind == "text":
-        return server.text_at(fields.get("text"), f"{path}.text")
-    image = server.object_at(fields.get("image_url"), f"{path}.image_url")
-    server.text_at(image.get("url"), f"{path}.image_url.url")
-    return RECIPE_NO_IMAGE if dialect == "v4" else RECIPE_IMAGE
+def _with_reasoning(message: RecipeMessage, thinking: bool) -> RecipeMessage:
+    """A message of the assistant's whose reasoning is a text, where the mode has any."""
+    if message.role != "assistant":
+        return message
+    return replace(message, reasoning=(message.reasoning or "") if thinking else None)
 
 
 def _without_billing(text: str) -> str:
@@ -356,81 +375,156 @@ def _without_billing(text: str) -> str:
 def _calls(calls: object, path: str) -> Iterator[RecipeCall]:
     if calls is None:
         return
-    listed = server.list_at(calls, path)
+    listed = rust.list_of(calls, path)
     if not listed:
-        raise server_refusal(path, "found an empty list, expected a call, or no such field")
+        raise refusal("calls-empty", path, field=path)
     for n, call in enumerate(listed):
         at = f"{path}[{n}]"
-        fields, function, name = server.function_of(call, at)
-        arguments = server.text_at(function.get("arguments"), f"{at}.function.arguments")
-        yield RecipeCall(server.text_at(fields.get("id"), f"{at}.id"), name, arguments)
+        fields = rust.map_of(call, at, "ChatCompletionMessageToolCall")
+        id = rust.text_in(fields, "id", at)
+        rust.variant_in(fields, "type", ("function",), at)
+        function = rust.map_of(
+            rust.present(fields, "function", at), f"{at}.function", "FunctionCall"
+        )
+        name = rust.text_in(function, "name", f"{at}.function")
+        yield RecipeCall(id, name, rust.text_in(function, "arguments", f"{at}.function"))
 
 
 # What must fit together.
 
 
-def _check_results(messages: tuple[RecipeMessage, ...]) -> None:
+def _check_results(messages: Sequence[RecipeMessage]) -> None:
     """Exactly one result for each call, right after it."""
-    waiting: set[str] = set()
-    for index, message in enumerate(messages):
-        path = f"messages[{index}]"
+    index = 0
+    while index < len(messages):
+        message, path = messages[index], f"messages[{index}]"
         if message.role == "tool":
-            if message.call_id not in waiting:
-                problem = f"found {short_repr(message.call_id)}, which is no call that waits"
-                raise server_refusal(f"{path}.tool_call_id", problem)
-            waiting.remove(message.call_id)
-            continue
-        if waiting:
-            raise _unanswered(waiting, path)
-        waiting = {call.id for call in message.calls}
-        if len(waiting) < len(message.calls):
-            raise server_refusal(f"{path}.tool_calls", "found an id twice, expected different ids")
-    if waiting:
-        raise _unanswered(waiting, "messages")
+            raise refusal("result-alone", path)
+        ids = [call.id for call in message.calls]
+        twice = next((id for n, id in enumerate(ids) if id in ids[:n]), None)
+        if twice is not None:
+            raise refusal("ids-twice", f"{path}.tool_calls", id=twice, index=index)
+        results = messages[index + 1 : index + 1 + len(ids)]
+        if len(results) < len(ids) or any(result.role != "tool" for result in results):
+            raise refusal("unanswered", path)
+        _check_ids(ids, [result.call_id for result in results], index + 1)
+        index += 1 + len(ids)
 
 
-def _unanswered(waiting: set[str], path: str) -> EncodeError:
-    return server_refusal(
-        path, f"expected results for the calls {', '.join(sorted(waiting))} before"
-    )
+def _check_ids(ids: Sequence[str], answered: Sequence[str], start: int) -> None:
+    for n, id in enumerate(answered):
+        path = f"messages[{start + n}].tool_call_id"
+        if id not in ids:
+            raise refusal("unanswered-ids", path, ids=id)
+        if id in answered[:n]:
+            raise refusal("ids-twice", path, id=id, index=start + n)
 
 
-def _format(body: Object, messages: tuple[RecipeMessage, ...]) -> tuple[object, bool]:
+def _check_reasoning(messages: Sequence[RecipeMessage], tools: bool, protocol: str) -> None:
+    """Every answer behind the last user message has its reasoning, where tools are in play."""
+    users = (n for n, message in enumerate(messages) if message.role == "user")
+    start = max(users, default=-1) + 1
+    later = messages[start:]
+    if not (tools or any(message.calls for message in later)):
+        return
+    for n, message in enumerate(later, start):
+        if message.role == "assistant" and message.reasoning is None:
+            raise refusal("reasoning", f"messages[{n}]", protocol)
+
+
+def _format(body: Object, messages: Sequence[RecipeMessage], protocol: str) -> tuple[object, bool]:
     """The schema that the answer must follow, and whether it is any JSON object."""
     value = body.get("response_format")
     if value is None:
         return None, False
-    kind = server.one_of(
-        server.object_at(value, "response_format").get("type"), FORMATS, "response_format.type"
-    )
+    path = "response_format"
+    form = rust.map_of(value, path, "ResponseFormat")
+    kind = rust.variant_in(form, "type", FORMATS, path)
     if kind == "regex":
-        server.text_at(value.get("regex"), "response_format.regex")
+        rust.text_in(form, "regex", path)
     if kind == "json_object":
         if not any("json" in message.text.lower() for message in messages):
-            problem = 'expected the word "json" in some message, which json_object asks for'
-            raise server_refusal("response_format.type", problem)
+            raise refusal("json-word", f"{path}.type", protocol)
         return None, True
     if kind != "json_schema":
         return None, False
-    return _schema(server.object_at(value.get("json_schema"), "response_format.json_schema")), False
+    schema = rust.present(form, "json_schema", path)
+    return _schema(rust.map_of(schema, f"{path}.json_schema", "JsonSchema")), False
 
 
 def _schema(wrapper: Object) -> object:
-    path = "response_format.json_schema.schema"
+    path = "response_format.json_schema"
     for field in ("name", "description"):
-        server.maybe_text(wrapper.get(field), f"response_format.json_schema.{field}")
-    if "schema" not in wrapper:
-        raise server_refusal(path, "found nothing, expected a JSON Schema")
+        rust.maybe_text_of(wrapper.get(field), f"{path}.{field}")
+    schema = rust.present(wrapper, "schema", path)
     if wrapper.get("strict"):
-        check_strict(wrapper["schema"], path)
+        check_strict(schema, f"{path}.schema")
     else:
-        check_schema(wrapper["schema"], path)
-    return wrapper["schema"]
+        _check_schema(schema, f"{path}.schema", wrapper.get("name"))
+    return schema
 
 
-def _check_prefix(messages: tuple[RecipeMessage, ...], tools: bool, json_object: bool) -> None:
+def _check_prefix(messages: Sequence[RecipeMessage], tools: bool, json_object: bool) -> None:
     """`tools` says whether the request gives any, whatever its `tool_choice` leaves of them."""
-    calls = any(message.calls or message.role == "tool" for message in messages)
-    if tools or calls or json_object:
-        problem = "found true, expected it in a conversation without tools, calls and json_object"
-        raise server_refusal(f"messages[{len(messages) - 1}].prefix", problem)
+    path = f"messages[{len(messages) - 1}].prefix"
+    if tools or any(message.calls or message.role == "tool" for message in messages):
+        raise refusal("prefix-tools", path)
+    if json_object:
+        raise refusal("prefix-json", path)
+
+
+# Numbers that do not touch the prompt.
+
+
+_BOUNDED = ("n", "presence_penalty", "frequency_penalty", "temperature", "top_p")
+_INTEGERS = {"max_tokens": "u32", "seed": "u64", "n": "u32", "top_logprobs": "u32"}
+
+
+def check_sampling(body: Object) -> None:
+    """Refuse what a request asks for beside its prompt, where it is out of bounds."""
+    for field, kind in _INTEGERS.items():
+        _check_integer(body.get(field), field, kind)
+    _check_stops(body.get("stop"))
+    if body.get("stream_options") is not None and not body.get("stream"):
+        raise refusal("stream_options", "stream_options")
+    for field in _BOUNDED:
+        _check_bounds(body, field)
+    if body.get("top_logprobs") is not None and not body.get("logprobs"):
+        raise refusal("top_logprobs-alone", "top_logprobs")
+    for field in ("top_logprobs", "max_tokens", "seed"):
+        _check_bounds(body, field)
+
+
+def _check_integer(value: object, field: str, kind: str) -> None:
+    if value is None:
+        return
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise rust.wrong_type(value, kind, field)
+    if value < 0:
+        raise server_refusal(field, f"invalid value: integer `{value}`, expected {kind}")
+
+
+def _check_bounds(body: Object, field: str) -> None:
+    value, limits = body.get(field), LIMITS[field]
+    if value is None:
+        return
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        raise rust.wrong_type(value, "f32", field)
+    low = value <= limits["above"] if "above" in limits else value < limits["least"]
+    if low or value > limits["most"]:
+        raise refusal(field, field)
+
+
+def _check_stops(stop: object) -> None:
+    if stop is None:
+        return
+    if not isinstance(stop, (str, list, tuple)):
+        raise server_refusal("stop", "expected a string or a list")
+    texts = (
+        {"stop": stop} if isinstance(stop, str) else {f"stop[{n}]": s for n, s in enumerate(stop)}
+    )
+    if len(texts) > LIMITS["stop-count"]["most"]:
+        raise refusal("stop-count", "stop", count=len(texts))
+    for field, text in texts.items():
+        if not rust.text_of(text, field):
+            raise refusal("empty-text", field, field=field)

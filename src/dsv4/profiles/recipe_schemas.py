@@ -12,7 +12,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias, TypeGuard
 
-from dsv4.errors import short_repr
+from dsv4._encode.tools import to_json
+from dsv4.errors import EncodeError, short_repr
 from dsv4.profiles.server_requests import (
     Object,
     list_at,
@@ -46,7 +47,7 @@ def check_schema(schema: object, path: str) -> None:
         if isinstance(inner, bool):
             continue
         if not isinstance(inner, dict):
-            raise unexpected(inner, "a JSON Schema", at)
+            raise _invalid(inner, 'of types "boolean", "object"', at)
         for keyword, value in inner.items():
             if keyword in rules:
                 waiting += rules[keyword](value, f"{at}.{keyword}")
@@ -58,11 +59,16 @@ def check_schema(schema: object, path: str) -> None:
             raise server_refusal(at, f"found {short_repr(reference)}, which points nowhere")
 
 
+def _invalid(value: object, expected: str, path: str) -> EncodeError:
+    """The refusal of a value, in the words of the library that checks schemas."""
+    return server_refusal(path, f"{to_json(value)} is not {expected}")
+
+
 def _is_older(schema: object, path: str) -> bool:
     """Whether a schema names a draft before 2020-12."""
     name = schema.get("$schema", _DRAFT_2020) if isinstance(schema, dict) else _DRAFT_2020
     if not isinstance(name, str):
-        raise unexpected(name, "the URI of a draft", path)
+        raise _invalid(name, 'of type "string"', path)
     if name.rstrip("#") == _DRAFT_2020:
         return False
     if not _OLDER.fullmatch(name):
@@ -79,7 +85,7 @@ def _plain_rule(expected: str, holds: Callable[[object], bool]) -> KeywordRule:
 
     def rule(value: object, path: str) -> Iterator[Located]:
         if not holds(value):
-            raise unexpected(value, expected, path)
+            raise _invalid(value, expected, path)
         return iter(())
 
     return rule
@@ -91,27 +97,25 @@ def _one_schema(value: object, path: str) -> Iterator[Located]:
 
 def _schemas(value: object, path: str) -> Iterator[Located]:
     if not isinstance(value, list) or not value:
-        raise unexpected(value, "a list of schemas", path)
+        raise _invalid(value, 'of type "array"', path)
     return ((item, f"{path}[{n}]") for n, item in enumerate(value))
 
 
-def _named_schemas(
-    value: object, path: str, expected: str = "an object of schemas"
-) -> Iterator[Located]:
+def _named_schemas(value: object, path: str) -> Iterator[Located]:
     if not isinstance(value, dict):
-        raise unexpected(value, expected, path)
+        raise _invalid(value, 'of type "object"', path)
     return ((item, f"{path}.{name}") for name, item in value.items())
 
 
 def _patterned_schemas(value: object, path: str) -> Iterator[Located]:
     schemas = _named_schemas(value, path)
     if isinstance(value, dict) and not all(map(_is_pattern, value)):
-        raise unexpected(value, "regular expressions as keys", path)
+        raise _invalid(value, 'a "regex"', path)
     return schemas
 
 
 def _dependencies(value: object, path: str) -> Iterator[Located]:
-    schemas = _named_schemas(value, path, "an object")
+    schemas = _named_schemas(value, path)
     return ((item, at) for item, at in schemas if not _is_names(item))
 
 
@@ -142,24 +146,24 @@ def _is_pattern(value: object) -> bool:
     return True
 
 
-_text = _plain_rule("text", lambda value: isinstance(value, str))
-_flag = _plain_rule("true or false", lambda value: isinstance(value, bool))
-_list = _plain_rule("a list", lambda value: isinstance(value, list))
-_number_rule = _plain_rule("a number", _is_number)
+_text = _plain_rule('of type "string"', lambda value: isinstance(value, str))
+_flag = _plain_rule('of type "boolean"', lambda value: isinstance(value, bool))
+_list = _plain_rule('of type "array"', lambda value: isinstance(value, list))
+_number_rule = _plain_rule('of type "number"', _is_number)
 _above_zero = _plain_rule("a number above 0", lambda value: _is_number(value) and value > 0)
-_pattern = _plain_rule("a regular expression", _is_pattern)
-_names = _plain_rule("a list of different texts", _is_names)
-_types = _plain_rule(f"a type, or a list of types: {', '.join(sorted(TYPES))}", _is_types)
+_pattern = _plain_rule('a "regex"', _is_pattern)
+_names = _plain_rule('of type "array"', _is_names)
+_types = _plain_rule("valid under any of the schemas listed in the 'anyOf' keyword", _is_types)
 _count = _plain_rule(
-    "a whole number, 0 or more",
+    'of type "integer"',
     lambda value: _is_number(value) and value >= 0 and has_type(value, ("integer",)),
 )
 _anchor = _plain_rule(
-    "a name",
+    'of type "string"',
     lambda value: isinstance(value, str) and bool(re.match(r"[A-Za-z_][-A-Za-z0-9._]*\Z", value)),
 )
 _named_names = _plain_rule(
-    "an object of lists of different texts",
+    'of type "object"',
     lambda value: isinstance(value, dict) and all(map(_is_names, value.values())),
 )
 
@@ -190,7 +194,7 @@ _OLDER_RULES: dict[str, KeywordRule] = {
     "items": _schema_or_schemas,
     **dict.fromkeys(
         ("exclusiveMinimum", "exclusiveMaximum"),
-        _plain_rule("a number, true or false", lambda value: isinstance(value, (int, float))),
+        _plain_rule('of type "number"', lambda value: isinstance(value, (int, float))),
     ),
 }
 

@@ -13,7 +13,7 @@ from dsv4._format.dialects import ROLES
 from dsv4._format.texts import BILLING_HEADER
 from dsv4.api.request_fields import maybe_json
 from dsv4.errors import Location
-from dsv4.profiles.recipe_request import read_object, v4_json
+from dsv4.profiles.rust_json import read_object, v4_json
 from dsv4.profiles.server_requests import Object
 
 RequestFact: TypeAlias = Callable[[Object], Location | None]
@@ -83,13 +83,6 @@ def tools_and_systems(body: Object) -> Location | None:
     """Tools, where it is not plain which system message they follow."""
     systems = [index for index, _ in messages(body, *_SYSTEMS)]
     return ("tools",) if tools(body) and systems != [0] else None
-
-
-def tools_and_leading_system(body: Object) -> Location | None:
-    """Tools, and one system message, in front."""
-    systems = [index for index, _ in messages(body, *_SYSTEMS)]
-    leads = systems == [0] and next(messages(body, "system"), None) is not None
-    return ("tools",) if tools(body) and leads else None
 
 
 no_tools_list = _option_fact("tools", lambda value: value == [])

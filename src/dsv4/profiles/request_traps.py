@@ -10,6 +10,7 @@ from dsv4._format.dialects import V4, dialect_for
 from dsv4._format.texts import read_table
 from dsv4.errors import EncodeError, Location, UnknownModel
 from dsv4.profiles import request_facts
+from dsv4.profiles.official_api import RULES
 from dsv4.profiles.profile import Profile, profile_named, render
 from dsv4.profiles.server_requests import (
     Object,
@@ -59,18 +60,19 @@ class _TrapRule:
 
     def applies(self, request: AcceptedRequest) -> bool:
         names = {request.profile.base_name, request.profile.family}
-        return not names.isdisjoint(self.profiles) and request.dialect in self.dialects
+        is_meant = served_name(request.dialect) in self.dialects
+        return is_meant and not names.isdisjoint(self.profiles)
 
 
-def traps(body: RequestBody, name: str | Profile, *, dialect: str = "v4") -> list[Trap]:
+def traps(body: RequestBody, name: str | Profile, *, dialect: str | None = None) -> list[Trap]:
     """The traps that a request walks into on one server.
 
     `body`, `name` and `dialect` are as for `render`. A request that the server refuses has one
     trap, of kind "refused". Raises `EncodeError` for a name or a dialect that is not known.
     """
     profile = profile_named(name)
-    dialect = served_name(dialect)
-    served_dialect(dialect)
+    if dialect is not None:
+        served_dialect(served_name(dialect))
     try:
         prompt = render(body, name, dialect=dialect)
     except EncodeError as error:
@@ -79,7 +81,7 @@ def traps(body: RequestBody, name: str | Profile, *, dialect: str = "v4") -> lis
     if not _is_encodable(prompt):
         problem = "its prompt has half of a surrogate pair, which no tokenizer accepts"
         return [Trap("refused", ("messages",), f"{profile.server} refuses the request: {problem}")]
-    request = AcceptedRequest(as_object(body), profile, dialect)
+    request = AcceptedRequest(as_object(body), profile, profile.own_dialect(dialect, body))
     places = ((rule, rule.find(request)) for rule in _RULES if rule.applies(request))
     faults = [
         Trap(fault.id, (), f"{profile.server}: {fault.fault.message}")
@@ -131,13 +133,6 @@ def _thinking_off_unasked(request: AcceptedRequest) -> Location | None:
     return ()
 
 
-def _thinking_off_without_switch(request: AcceptedRequest) -> Location | None:
-    """Thinking is off, and no option of the template says so."""
-    arguments = template_options(request.body)
-    is_switched = "enable_thinking" in arguments or arguments.get("reasoning_effort") == "none"
-    return None if request.thinking or is_switched else ()
-
-
 def _asked_to_think(body: Object) -> bool | None:
     """What a top-level `thinking` or an `enable_thinking` says."""
     value = body.get("thinking")
@@ -187,7 +182,7 @@ def _effort_by_default(request: AcceptedRequest) -> Location | None:
     if request.body.get("reasoning_effort") is not None or "reasoning_effort" in arguments:
         return None
     mode = request.profile.mode(request.body, request.dialect)
-    unasked = served_dialect(request.dialect).efforts[None]
+    unasked = request.profile.release(request.dialect).efforts[None]
     return () if mode.thinking and mode.effort != unasked else None
 
 
@@ -195,7 +190,7 @@ def _tool_by_default(request: AcceptedRequest) -> Location | None:
     """A tool whose schema the server completes."""
     for n, tool in enumerate(request.body.get("tools") or ()):
         function = tool.get("function") or {}
-        if any(function.get(name) is None for name in ("description", "parameters")):
+        if function and any(function.get(name) is None for name in ("description", "parameters")):
             return ("tools", n)
     return None
 
@@ -221,11 +216,25 @@ def _answer_last_without_prefix(request: AcceptedRequest) -> Location | None:
     return None if is_open else request_facts.answer_last(request.body)
 
 
+def _given(*names: str) -> TrapFinder:
+    """A field that is given, whatever it says."""
+
+    def find(request: AcceptedRequest) -> Location | None:
+        given = (name for name in names if request.body.get(name) is not None)
+        return next(((name,) for name in given), None)
+
+    return find
+
+
+def _sampling_without_effect(request: AcceptedRequest) -> Location | None:
+    is_given = _given(*RULES["no-effect"]["unread"])
+    return is_given(request) if request.thinking else None
+
+
 # What request_traps.json names besides the facts of request_facts.py.
 _FINDERS: Mapping[str, TrapFinder] = {
     "vanishing_developer": _vanishing_developer,
     "thinking_off_unasked": _thinking_off_unasked,
-    "thinking_off_without_switch": _thinking_off_without_switch,
     "ignored_thinking": _ignored_thinking,
     "ignored_arguments": _ignored_arguments,
     "medium_effort": _effort("medium"),
@@ -234,6 +243,10 @@ _FINDERS: Mapping[str, TrapFinder] = {
     "effort_by_default": _effort_by_default,
     "tool_by_default": _tool_by_default,
     "response_format": _response_format,
+    "sampling_without_effect": _sampling_without_effect,
+    "changed_top_p": _given("top_p"),
+    "unread_length": _given("max_completion_tokens"),
+    "unread_switches": _given("enable_thinking", "reasoning"),
     "closed_answer_last": _closed_answer_last,
     "answer_last_without_prefix": _answer_last_without_prefix,
 }

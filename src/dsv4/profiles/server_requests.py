@@ -165,6 +165,14 @@ VLLM_0_33_DIALECTS: ServedDialects = {
 }
 
 
+# The official API has a name for each release; its newest is one of which results do not ask.
+OFFICIAL_DIALECTS: ServedDialects = {
+    **SERVED_DIALECTS,
+    "v4-0731": V4_0731,
+    "v4.1-1017": replace(V4_1_COPY, name="v4.1-1017", results_ask=False),
+}
+
+
 def served_name(dialect: str | Dialect) -> str:
     """The name under which servers know a dialect: they write all releases of V4 alike, and all of
     V4.1. What is no dialect is itself, for an error to quote."""
@@ -178,7 +186,7 @@ def served_dialect(name: str, served: ServedDialects = SERVED_DIALECTS) -> Diale
     """The dialect that a server writes for `name`, which is "v4" or "v4.1"."""
     served_as = served.get(name) if isinstance(name, str) else None
     if served_as is None:
-        raise unexpected(name, f"one of {', '.join(SERVED_DIALECTS)}", "dialect")
+        raise unexpected(name, f"one of {', '.join(served)}", "dialect")
     return served_as
 
 
@@ -244,9 +252,12 @@ class ThinkingMode:
     effort: str
 
 
-def thinking_mode(thinking: bool, effort: str | int, dialect: str) -> ThinkingMode:
+def thinking_mode(
+    thinking: bool, effort: str | int, dialect: str, served: ServedDialects = SERVED_DIALECTS
+) -> ThinkingMode:
     """The mode of a server that writes the dialect's own texts."""
-    return ThinkingMode(thinking, served_dialect(dialect).efforts[effort] if thinking else "")
+    text = served_dialect(dialect, served).efforts[effort] if thinking else ""
+    return ThinkingMode(thinking, text)
 
 
 def v4_1_effort(effort: object, efforts: Mapping[str, Effort]) -> Effort:

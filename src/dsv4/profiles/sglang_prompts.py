@@ -18,6 +18,8 @@ RULES = ServerRules(
     thinking_switches=("thinking",),
 )
 HIGHEST_NUMBER = 0.99
+# The body arrives as Python objects, so an integer that has no place in it is an error.
+_AS_OBJECTS = recipe_request.RecipeRules(big_integers=False)
 
 
 def render(body: Object, dialect: str) -> str:
@@ -31,8 +33,9 @@ def render(body: Object, dialect: str) -> str:
     effort = body.get("reasoning_effort")
     if isinstance(effort, str) and effort != "none":
         rewritten["reasoning_effort"] = effort
-    # The body arrives as Python objects, so an integer that has no place in it is an error.
-    conversation = recipe_request.read_recipe_request(rewritten, dialect, big_integers=False)
+    conversation = recipe_request.read_recipe_request(
+        rewritten, recipe_prompts.has_images(dialect), _AS_OBJECTS
+    )
     prompt = recipe_prompts.PROMPTS[dialect](conversation)
     if modes.effort and not isinstance(effort, str):
         prompt = prompt.replace(server.served_dialect(dialect).efforts["high"], modes.effort, 1)

@@ -33,6 +33,17 @@ def unshielded(prompt: str, places: Iterable[TextPlace] = TEXT_PLACES) -> str:
     return prompt
 
 
+def unshielded_value(value: Any) -> Any:
+    """A JSON value without any marks in its texts."""
+    if isinstance(value, str):
+        return unshielded(value)
+    if isinstance(value, (list, tuple)):
+        return [unshielded_value(item) for item in value]
+    if isinstance(value, dict):
+        return {unshielded(key): unshielded_value(item) for key, item in value.items()}
+    return value
+
+
 def shielded(body: Object) -> Object:
     """The body with a mark in each spelling of a special token; the same object if it has none."""
     changed = dict(body)

@@ -30,7 +30,9 @@ class ClientGone(Exception):
 
 
 # The times that a stream's timer watches, and how often it looks, in parts of the shortest.
-_WATCHED = ("keep_alive", "first_byte_timeout", "idle_timeout", "total_timeout", "send_timeout")
+_WATCHED = ("keep_alive", "first_byte_timeout", "idle_timeout", "total_timeout")
+# Seconds that a client may take nothing before it counts as gone.
+_SEND_TIMEOUT = 60.0
 _LOOKS_PER_LIMIT = 4
 
 
@@ -80,7 +82,7 @@ class StreamTimer:
         now, settings = self._loop.time(), self._settings
         if self.began is not None and now - self.began > settings.total_timeout:
             self._late("total_timeout")
-        elif self.sending and now - self.sent_at > settings.send_timeout:
+        elif self.sending and now - self.sent_at > _SEND_TIMEOUT:
             self._late("send_timeout")
         elif self._is_silent(now):
             self._late(self.waits_for)

@@ -7,7 +7,8 @@ works as well as one behind HTTP.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+import math
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeGuard, runtime_checkable
@@ -34,6 +35,20 @@ class Counts:
     cached: int | None = None
     completion: int | None = None
     reasoning: int | None = None
+
+    @property
+    def bounded(self) -> Counts:
+        """The same, as far as they can be true: a server may say anything, and none is below zero
+        or beyond what a number of tokens can be."""
+        return Counts(*map(_bounded, (self.prompt, self.cached, self.completion, self.reasoning)))
+
+
+# No request has as many tokens.
+_MOST_TOKENS = 2**40
+
+
+def _bounded(count: int | None) -> int | None:
+    return None if count is None else min(max(count, 0), _MOST_TOKENS)
 
 
 # What log-probabilities are of: the model's own distribution ("raw"), the one that was sampled from
@@ -86,6 +101,16 @@ class Chunk:
 
 # What a backend sends, piece by piece.
 Chunks: TypeAlias = AsyncGenerator[Chunk, None]
+# Takes pieces that came together. What it returns must be awaited before more is given.
+TakeChunks: TypeAlias = Callable[[list[Chunk]], Awaitable[None] | None]
+
+
+@runtime_checkable
+class PushedChunks(Protocol):
+    """Pieces that can be taken as they come, in place of being waited for one by one."""
+
+    async def push(self, take: TakeChunks) -> None:
+        """Gives all pieces to `take`. Raises `BackendError`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +309,7 @@ def read_finish(reason: object, message: object = None) -> Reason | None:
         if message:
             raise BackendError("the backend gave up", quoted=str(message))
         raise BackendError(f"the backend gave up: {reason}")
-    return reason
+    return "stop" if ended_by(reason) is Ended.STOP else reason
 
 
 def read_object(text: str | bytes | None) -> dict[str, Any] | None:
@@ -314,4 +339,5 @@ def read_names(*values: object) -> tuple[str, ...]:
 
 def read_number(value: object) -> int | None:
     """A whole number of a backend's answer; None where it is no number."""
-    return int(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return int(value) if is_number and math.isfinite(value) else None  # type: ignore[call-overload, arg-type]

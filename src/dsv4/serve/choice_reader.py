@@ -205,7 +205,7 @@ class ChoiceReader(ABC):
         if self.first_at is None:
             self.first_at = time.monotonic()
         if chunk.counts is not None:
-            self.counts = chunk.counts
+            self.counts = chunk.counts.bounded
         if chunk.experts is not None:
             self.experts = chunk.experts
         if chunk.weights:
@@ -354,9 +354,11 @@ def estimated_tokens(text: str) -> int:
 def total_usage(readers: Sequence[ChoiceReader], prompt_tokens: int) -> Usage:
     """What a request took, all its choices together."""
     counts = readers[0].counts
+    prompt = prompt_tokens if counts.prompt is None else counts.prompt
+    completion = sum(reader.completion_tokens for reader in readers)
     return Usage(
-        prompt=prompt_tokens if counts.prompt is None else counts.prompt,
-        cached=counts.cached,
-        completion=sum(reader.completion_tokens for reader in readers),
-        reasoning=sum(reader.reasoning_tokens for reader in readers),
+        prompt=prompt,
+        cached=None if counts.cached is None else min(counts.cached, prompt),
+        completion=completion,
+        reasoning=min(sum(reader.reasoning_tokens for reader in readers), completion),
     )

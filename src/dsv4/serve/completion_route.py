@@ -15,9 +15,11 @@ from typing import Generic
 
 from dsv4.api import ApiError, ApiRequest, ContextOverflow
 from dsv4.api.api_request import ProtocolName
+from dsv4.api.ignored_fields import ignored_fields, unwritten_tasks
 from dsv4.api.neutral_request import Sampling
-from dsv4.api.protocols import FIELDS_READ, OPTION_FIELDS_READ, PROTOCOLS, ApiProtocol
-from dsv4.api.request_fields import JsonObject, unread_fields
+from dsv4.api.protocols import PROTOCOLS, ApiProtocol
+from dsv4.api.request_fields import JsonObject
+from dsv4.errors import path_of
 from dsv4.serve import asgi
 from dsv4.serve.access.api_keys import Key
 from dsv4.serve.backend import BackendError, Options
@@ -37,6 +39,7 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
     """The route of one protocol."""
 
     _run_class: type[CompletionRun[PreparedT]]  # what answers a request
+    _keeps_responses = True  # for requests that go on from one
 
     def __init__(self, server: GatewayState, protocol: ProtocolName) -> None:
         super().__init__(server, protocol)
@@ -51,8 +54,8 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
 
     def _unread(self, body: JsonObject) -> list[str]:
         """The fields of a body that nothing here reads."""
-        protocol = self._protocol
-        return unread_fields(body, FIELDS_READ[protocol], OPTION_FIELDS_READ[protocol])
+        dialect = self._server.model.dialect
+        return list(map(path_of, ignored_fields(body, self._protocol, "body", dialect, own=False)))
 
     def _read_call(self, body: JsonObject) -> ApiRequest:
         """What a body asks for."""
@@ -140,7 +143,8 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
         if in_thread:
             body = await storage.threads.continued(key.name, body)
         echo = storage.responses.echo(body) if self._protocol == "responses" else {}
-        if self._protocol == "responses" and storage.turns.store is not None:
+        keeps = self._keeps_responses and storage.turns.store is not None
+        if self._protocol == "responses" and keeps:
             body = await storage.responses.continued(key.name, body)
         # It is asked again when it is needed, and a failure is reported then.
         with suppress(BackendError):
@@ -151,6 +155,7 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
         call = await asyncio.to_thread(self._read_call, body) if is_slow else self._read_call(body)
         self._check_model(call, key)
         check_choices(call.n, server.settings)
+        unread += map(path_of, unwritten_tasks(body, call.request))
         if echo:
             call = replace(call, echo={**call.echo, **echo})
         server.metrics.count_ignored(self._protocol, unread)

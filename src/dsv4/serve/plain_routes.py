@@ -185,7 +185,7 @@ class PlainRoutes:
             "id": name,
             "object": "model",
             "created": 0,
-            "owned_by": "dsv4",
+            "owned_by": "dsv4" if self._server.settings.stand_in is None else "deepseek",
             "type": "model",
             "display_name": name,
             "created_at": "1970-01-01T00:00:00Z",

@@ -34,7 +34,7 @@ class ReceivedRequest:
         """The fields that were not read, for a header and the log. Clients make up names: in ASCII,
         and not too long."""
         names = self.unread[:_MOST_NAMES]
-        labels = [quote(name, errors="replace")[:_LONGEST_NAME] for name in names]
+        labels = [quote(name, "[]", errors="replace")[:_LONGEST_NAME] for name in names]
         more = len(self.unread) - len(labels)
         return ", ".join([*labels, f"+{more}"] if more else labels)
 

@@ -16,13 +16,11 @@ from dsv4.api.api_request import ApiSettings, ProtocolName, dialect_effort
 from dsv4.api.protocols import PROTOCOLS
 from dsv4.api.request_fields import JsonObject
 from dsv4.errors import UnknownModel
-from dsv4.profiles.profile import dialect_of_host
+from dsv4.profiles import official_api
 from dsv4.serve.backend import ImageSupport, Model
 from dsv4.serve.settings import Settings
 from dsv4.tokens import Tokenizer, VocabularyError
 
-# Where neither the settings nor the backend say: the model's own.
-_CONTEXT, _CONTEXT_V3_2 = 1_048_576, 131_072
 # What backends are called that do not name their model.
 UNNAMED = ("", "default", "None")
 # Engines whose chat routes write the texts of 31 July for every V4 (docs/servers.md).
@@ -64,11 +62,6 @@ def dialect_problem(model: Model, settings: Settings) -> str:
         f"no dialect is known for the model {names} of the backend, "
         f"expected --dialect with one of {', '.join(dialects.DIALECTS)}"
     )
-
-
-def default_context(dialect: Dialect) -> int:
-    """The context length of the models of a dialect, in tokens."""
-    return _CONTEXT_V3_2 if dialect.layout == "v3.2" else _CONTEXT
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +124,11 @@ class ServedModel:
         self._makes_prompts = makes_prompts
         self._public = Model(settings.model or "deepseek-v4", settings.context)
         self.engine_model = self._public  # as the engines call it
-        self._others: tuple[str, ...] = ()  # that a chat server serves, and clients may ask for
+        # What else is served, and clients may ask for.
+        self._others: tuple[str, ...] = ()
+        if settings.stand_in is not None:
+            self._public = Model(official_api.LISTED_NAMES[0], official_api.CONTEXT)
+            self._others = official_api.LISTED_NAMES[1:]
         self.dialect: Dialect = dialects.dialect_named(settings.dialect or "v4")
         self._use_names_of_dialect()
         self.dialect_problem = ""  # why it is a guess, where it is one
@@ -155,12 +152,15 @@ class ServedModel:
     def note(self, models: Sequence[Model]) -> None:
         """Takes in what the backend serves, as far as the settings leave it open."""
         settings = self._settings
+        if settings.stand_in is not None:
+            self.is_known = True
+            return
         main = self.engine_model = model_asked_for(models, settings.upstream_model)
         self._public = Model(settings.model or main.name, settings.context or main.context)
         if not (self._makes_prompts or settings.model or settings.upstream_model):
             self._others = tuple(model.name for model in models if model is not main)
         if settings.dialect is None:
-            dialect = dialect_of_host(settings.upstream) or dialect_of_model(main, settings.model)
+            dialect = self._official_dialect(main.name) or dialect_of_model(main, settings.model)
             self.dialect = dialect or self.dialect
             self._use_names_of_dialect()
             self.dialect_problem = dialect_problem(main, settings) if dialect is None else ""
@@ -188,7 +188,7 @@ class ServedModel:
 
     @property
     def context(self) -> int:
-        return self._public.context or default_context(self.dialect)
+        return self._public.context or self.dialect.context
 
     @property
     def reads_images(self) -> bool:
@@ -197,7 +197,20 @@ class ServedModel:
 
     def read(self, body: JsonObject, protocol: ProtocolName) -> ApiRequest:
         """What a body asks for. Raises an `ApiError`."""
-        return PROTOCOLS[protocol].read(body, dialect=self.dialect, settings=self.api_settings)
+        dialect = self._official_dialect(body.get("model")) or self.dialect
+        return PROTOCOLS[protocol].read(body, dialect=dialect, settings=self.api_settings)
+
+    def _official_dialect(self, model: object) -> Dialect | None:
+        """The dialect of a model of the official API, which has several, where that is behind."""
+        settings = self._settings
+        if settings.dialect is not None:
+            return None
+        is_official = settings.adapt_for == official_api.PROFILE_NAME or any(
+            map(official_api.is_official_host, settings.upstream)
+        )
+        name = official_api.mapped_name(model) if isinstance(model, str) else ""
+        release = official_api.served_release(name) if is_official else None
+        return None if release is None else dialects.dialect_named(str(release.dialect))
 
     @property
     def guesses_dialect(self) -> bool:

@@ -110,13 +110,18 @@ class ComparedPrompt:
     def has(self, message: int | None, field: str) -> bool:
         return any(p.message == message and p.field == field for p in self.attributed.pieces)
 
+    def is_preamble(self, piece: Piece) -> bool:
+        """Whether a piece opens what no message brings: the request's own tools and format."""
+        is_system = piece.special and piece.text == self._dialect.system_token
+        return piece.message is None and is_system
+
     def comes_after(self, at: int, message: int | None) -> bool:
         """Whether there is something of a message from a piece on."""
         return any(piece.message == message for piece in self.attributed.pieces[at:])
 
     def asks_after(self, at: int) -> bool:
         """Whether a turn that asks for an answer begins from a piece on."""
-        opening = (tokens.USER, tokens.SYSTEM)
+        opening = (tokens.USER, self._dialect.system_token)
         pieces = self.attributed.pieces
         return any(
             pieces[n].special
@@ -229,16 +234,11 @@ def _differs(field: str) -> Callable[[_Change], bool]:
     """Whether a field that stands here is another one in the other prompt."""
 
     def differs(c: _Change) -> bool:
-        here = c.was.field == field or (_is_preamble(c.was) and c.old.has(None, field))
+        here = c.was.field == field or (c.old.is_preamble(c.was) and c.old.has(None, field))
         here = here or (c.now.field == field and c.now.message in c.old.messages)
         return here and c.old.of(field) != c.new.of(field)
 
     return differs
-
-
-def _is_preamble(piece: Piece) -> bool:
-    """Whether a piece opens what no message brings: the request's own tools and format."""
-    return piece.message is None and piece.special and piece.text == tokens.SYSTEM
 
 
 def _says(pieces: Sequence[Piece], start: int) -> bool:

@@ -68,9 +68,8 @@ function factsOfPrompt({ spelled, unread }) {
       ),
     );
   if (unread.length) {
-    const names = unread.map(({ message, field }) => `messages[${message}].${field}`);
-    const more = names.length > MOST_NAMED ? ` and ${names.length - MOST_NAMED} more` : "";
-    const named = names.slice(0, MOST_NAMED).join(", ");
+    const more = unread.length > MOST_NAMED ? ` and ${unread.length - MOST_NAMED} more` : "";
+    const named = unread.slice(0, MOST_NAMED).join(", ");
     facts.push(fact(`The format has no place for ${named}${more}.`));
   }
   return facts;

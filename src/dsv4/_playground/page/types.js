@@ -103,7 +103,7 @@
  *   title: string, dialect: string, total: string, tokens: number | null, characters: number,
  *   no_tokens: string | null, ending: { words: string, generates: boolean }, rows: PromptRow[],
  *   places: (Place | null)[][], shares: { kind: string, amount: number }[], spelled: number,
- *   unread: { message: number, field: string }[], problem?: undefined,
+ *   unread: string[], problem?: undefined,
  * }} PromptSide
  */
 

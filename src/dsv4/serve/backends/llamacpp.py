@@ -59,8 +59,8 @@ class LlamacppBackend(HttpBackend):
         # Control tokens come as empty text, so the text is made from the ids.
         decoder = None if self._tokenizer is None else _SampledIds(self._tokenizer)
 
-        def read(event: JsonObject, more: bool) -> backend.Chunk:
-            return _chunk(event, None if decoder is None else decoder.of(event), more)
+        def read(event: JsonObject) -> backend.Chunk:
+            return _chunk(event, None if decoder is None else decoder.of(event))
 
         body = partial(self._body_with_images if prompt.images else _body, prompt, ids, options)
         return self._upstream.chunks("/completion", body, read)
@@ -105,7 +105,7 @@ class _SampledIds:
         return [*self._tokenizer.encode_text(rest), *special]
 
 
-def _chunk(event: JsonObject, ids: Sequence[int] | None, more: bool) -> backend.Chunk:
+def _chunk(event: JsonObject, ids: Sequence[int] | None) -> backend.Chunk:
     chunk = backend.Chunk(
         text=event.get("content") or "",
         ids=ids,
@@ -114,7 +114,6 @@ def _chunk(event: JsonObject, ids: Sequence[int] | None, more: bool) -> backend.
             for entry in event.get("completion_probabilities") or ()
             if isinstance(entry.get("logprob"), (int, float))
         ),
-        more=more,
     )
     if event.get("stop") is True:
         cached = (event.get("timings") or {}).get("cache_n", event.get("tokens_cached"))

@@ -7,12 +7,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 from dsv4._encode.prompt import Prompt
 from dsv4.api.request_fields import JsonObject
-from dsv4.serve.backend import Chunk, Chunks, Logprob, Model, Options
+from dsv4.serve.backend import Chunks, Model, Options
 from dsv4.serve.backends import vllm
+from dsv4.serve.backends.chat_events import ChatEvents
 from dsv4.serve.backends.http_backend import HttpBackend
 from dsv4.serve.served_model import model_asked_for
 from dsv4.serve.settings import Settings
@@ -49,7 +50,7 @@ class ChatServerBackend(HttpBackend):
     def stream_request(self, body: JsonObject) -> Chunks:
         """The answer to a request in Chat Completions' form."""
         make_body = partial(self._body, body)
-        return self._upstream.chunks("/v1/chat/completions", make_body, _ChatEvents().chunk)
+        return self._upstream.chunks("/v1/chat/completions", make_body, ChatEvents().read)
 
     def passed(
         self, method: str, path: str, data: bytes
@@ -73,49 +74,3 @@ class ChatServerBackend(HttpBackend):
         if name and len(self._models) > 1:
             return name
         return model_asked_for(self._models, None).name
-
-
-class _ChatEvents:
-    """Reads the events of one stream, in whatever form the server writes a choice."""
-
-    def __init__(self) -> None:
-        self._has_deltas = False
-
-    def chunk(self, event: JsonObject, more: bool) -> Chunk:
-        choice = vllm.choice_of(event)
-        delta, entries = choice.get("delta"), choice.get("logprobs")
-        chunk = Chunk(
-            delta=delta if delta and self._has_deltas else self._delta(choice),
-            logprobs=() if entries is None else _chat_logprobs(entries),
-            id=event.get("id"),
-            more=more,
-        )
-        return vllm.with_end(chunk, choice, event)
-
-    def _delta(self, choice: JsonObject) -> JsonObject:
-        """What a choice adds: a delta; or a whole message, in an answer that is one event; or a
-        text, of a server that takes every route for completions. A message after deltas says it
-        all once more."""
-        if delta := choice.get("delta"):
-            # A role says nothing yet.
-            self._has_deltas = any(delta[name] for name in delta if name != "role")
-            return cast(JsonObject, delta)
-        if self._has_deltas:
-            return {}
-        if message := choice.get("message"):
-            return cast(JsonObject, message)
-        return {"content": choice["text"]} if choice.get("text") else {}
-
-
-def _chat_logprobs(value: object) -> tuple[Logprob, ...]:
-    if not isinstance(value, dict):
-        return ()
-    return tuple(
-        Logprob(
-            entry["token"],
-            entry["logprob"],
-            tuple((top["token"], top["logprob"]) for top in entry.get("top_logprobs") or ()),
-        )
-        for field in ("reasoning_content", "content")
-        for entry in value.get(field) or ()
-    )

@@ -110,7 +110,7 @@ class _SglangProgress:
         self._logprobs = 0
         self._versions: list[WeightsSpan] = []
 
-    def chunk(self, event: JsonObject, more: bool) -> Chunk:
+    def chunk(self, event: JsonObject) -> Chunk:
         meta = event.get("meta_info") or {}
         total = read_number(meta.get("completion_tokens"))
         text = event.get("text") or ""
@@ -134,7 +134,6 @@ class _SglangProgress:
                 read_number(meta.get("cached_tokens")),
                 total,
             ),
-            more=more,
             experts=self._read_experts(meta),
             weights=tuple(self._versions) if reason["type"] else (),
         )

@@ -135,7 +135,7 @@ def sampling_fields(options: Options, *, by_id: bool = False) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def read_completion(event: JsonObject, more: bool = False, *, numbers: bool = False) -> Chunk:
+def read_completion(event: JsonObject, *, numbers: bool = False) -> Chunk:
     """An event of `/v1/completions`. With `numbers`, log-probabilities of ids come as these alone:
     that is all there is to know where no other tokens were asked for."""
     choice = choice_of(event)
@@ -152,7 +152,7 @@ def read_completion(event: JsonObject, more: bool = False, *, numbers: bool = Fa
             check_count(values, ids)
             entries = _logprobs(logprobs)
     # Of nearly all there is nothing more to read.
-    return with_end(Chunk(text or "", ids, entries, more=more), choice, event)
+    return with_end(Chunk(text or "", ids, entries), choice, event)
 
 
 _read_numbers = partial(read_completion, numbers=True)
@@ -227,14 +227,14 @@ _OUTSIDE_SAMPLING = (
 _GENERATE_NAMES = {"vllm_xargs": "extra_args"}
 
 
-def read_generated(event: JsonObject, more: bool = False) -> Chunk:
+def read_generated(event: JsonObject) -> Chunk:
     """An event of `/inference/v1/generate`. The last has experts and versions of the weights."""
     choice = choice_of(event)
     ids, logprobs = choice.get("token_ids"), choice.get("logprobs")
     ids = ids if isinstance(ids, list) else []
     entries = logprobs.get("content") if isinstance(logprobs, dict) else None
     check_count(entries, ids)
-    chunk = Chunk("", ids, tuple(map(_generated_logprob, entries or ())), more=more)
+    chunk = Chunk("", ids, tuple(map(_generated_logprob, entries or ())))
     chunk.experts = _experts(choice.get("routed_experts"))
     chunk.weights = tuple(read_spans(choice.get("weight_versions")))
     return with_end(chunk, choice, event)
@@ -276,17 +276,27 @@ def read_counts(usage: object) -> Counts | None:
         return None
     cached = _detail(usage, "prompt_tokens_details", "cached_tokens")
     return Counts(
-        read_number(usage.get("prompt_tokens")),
+        _count(usage.get("prompt_tokens")),
         # DeepSeek's own API has another name for it.
-        cached if cached is not None else read_number(usage.get("prompt_cache_hit_tokens")),
-        read_number(usage.get("completion_tokens")),
+        cached if cached is not None else _count(usage.get("prompt_cache_hit_tokens")),
+        _count(usage.get("completion_tokens")),
         _detail(usage, "completion_tokens_details", "reasoning_tokens"),
     )
 
 
 def _detail(usage: JsonObject, details: str, name: str) -> int | None:
     fields = usage.get(details)
-    return read_number(fields.get(name)) if isinstance(fields, dict) else None
+    return _count(fields.get(name)) if isinstance(fields, dict) else None
+
+
+def _count(value: object) -> int | None:
+    """A count, which some proxies write as text."""
+    is_digits = isinstance(value, str) and value.isdecimal() and len(value) < _MOST_DIGITS
+    return int(value) if is_digits else read_number(value)  # type: ignore[call-overload]
+
+
+# Of a count that is a text.
+_MOST_DIGITS = 20
 
 
 def _logprobs(fields: JsonObject) -> tuple[Logprob, ...]:

@@ -119,4 +119,5 @@ class Healer:
             "adapted_to": self.title,
             "learned_rules": self._has_learned_rules,
             "reasoning": self.habits.reasoning_place,
+            "unknown_fields": sorted(self.habits.unknown_fields),
         }

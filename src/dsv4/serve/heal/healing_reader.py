@@ -7,9 +7,8 @@ content. Markup that leaked into either is read as what it is.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Literal
 
@@ -24,14 +23,28 @@ from dsv4._completion.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from dsv4._completion.message import assemble
-from dsv4._completion.reasons import Ended, ended_by
+from dsv4._completion.message import ToolCall, assemble
+from dsv4._completion.reasons import Ended, calls_tools, ended_by
 from dsv4._format.tokens import THINK_END, THINK_START, Special
 from dsv4.api import ApiRequest
 from dsv4.api.api_request import protocol_call_id
-from dsv4.serve.backend import Chunk, read_text
+from dsv4.serve.backend import BackendError, Chunk, read_text
 from dsv4.serve.choice_reader import ChoiceReader
-from dsv4.serve.heal.chat_delta import UpstreamCall, UpstreamCalls, call_pieces, spoken_texts
+from dsv4.serve.heal.chat_delta import (
+    LastMessage,
+    OtherChoice,
+    call_pieces,
+    looks_like_calls,
+    spoken_texts,
+    unknown_fields,
+    with_known_names,
+)
+from dsv4.serve.heal.upstream_calls import (
+    UpstreamCall,
+    UpstreamCalls,
+    argument_value,
+    object_text,
+)
 from dsv4.serve.heal.upstream_habits import UpstreamHabits
 from dsv4.tokens import Tokenizer
 
@@ -64,21 +77,48 @@ class HealingReader(ChoiceReader):
         self._pieces: list[str] = []
         self._held_size = 0
         self._tail = ""  # of the content, in which the end of thinking may have begun
+        # What is accounted for at the end: the texts of other choices, by their number, a message
+        # behind the deltas, fields that nobody knows.
+        self._other_texts: dict[int, list[tuple[bool, str]]] = {}
+        self._last_message: LastMessage | None = None
+        self._unknown: set[str] = set()
+        self._says_calls = False
 
     def _read(self, chunk: Chunk) -> list[Event]:
         self.id = self.id or read_text(chunk.id)
         delta = chunk.delta or {}
-        if len(delta) == 1:  # as nearly all have
+        if len(delta) == 1 and delta.__class__ is dict:  # as nearly all have
             [(name, value)] = delta.items()
             if name in _TEXT_FIELDS and value and value.__class__ is str:
                 return self._say(value, _TEXT_FIELDS[name])
-        events: list[Event] = []
-        for is_reasoning, text in spoken_texts(delta):
-            if text:
-                events += self._say(text, is_reasoning)
-        for piece in call_pieces(delta):
-            self._calls.add(piece)
-        return events
+        return self._read_fields(delta)
+
+    def _note_finish(self, chunk: Chunk) -> None:
+        super()._note_finish(chunk)
+        self._says_calls |= calls_tools(chunk.finish)
+
+    def _read_fields(self, delta: Mapping[str, Any]) -> list[Event]:
+        """What a delta says that has more than one text."""
+        if isinstance(delta, LastMessage):
+            self._last_message = delta
+            return []
+        fields = with_known_names(delta)
+        self._note_unknown(fields)
+        number = delta.number if isinstance(delta, OtherChoice) else None
+        for piece in call_pieces(fields):
+            self._calls.add(piece, number or 0)
+        texts = [(is_reasoning, text) for is_reasoning, text in spoken_texts(fields) if text]
+        if number is not None:
+            if texts:
+                self._other_texts.setdefault(number, []).extend(texts)
+            return []
+        return [event for kind, text in texts for event in self._say(text, kind)]
+
+    def _note_unknown(self, fields: Mapping[str, Any]) -> None:
+        for name in unknown_fields(fields):
+            self._unknown.add(name)
+            self._says_calls |= looks_like_calls(fields[name])
+            self._habits.saw_unknown(name)
 
     def _say(self, text: str, reasoning: bool) -> list[Event]:
         """Text of the upstream's: read at once, unless it is not known yet what it is."""
@@ -174,45 +214,119 @@ class HealingReader(ChoiceReader):
 
     def end(self) -> list[Event]:
         """The events of the end: the upstream's own calls come after those that had leaked."""
-        rest = self._logged(self._end_of_content())
+        rest = self._logged([*self._end_of_content(), *self._rest_of_answer()])
         if self._in_reasoning and not self.sampled_text and not self._call.request.prefix:
             # It said nothing at all: neither had it begun to think.
             self._parser.feed(THINK_END)
         # The client's stop strings went to the upstream with the rest of its request.
         last = self._parser.finish(self._settled(by_string=bool(self._call.request.stop)))
         late = [self._report("leaked_call") for event in last if isinstance(event, ToolCallStart)]
-        calls = self._upstream_calls([*self.events, *last])
-        return [*rest, *self._logged([*calls, *late, *last])]
+        leaks = assemble([*self.events, *last]).tool_calls
+        calls = self._upstream_calls(leaks)
+        events = [*rest, *self._logged([*calls, *late, *last])]
+        self._check_agreement({call.name for call in leaks})
+        return events
+
+    # What was said in other places than deltas of the first choice.
+
+    def _rest_of_answer(self) -> list[Event]:
+        """What other choices and a last message say that was not said yet."""
+        events: list[Event] = []
+        for texts in self._other_texts.values():
+            for is_reasoning in (True, False):
+                text = "".join(each for kind, each in texts if kind is is_reasoning)
+                said = self._said(is_reasoning)
+                if text and said and text != said:
+                    raise BackendError("the backend sent two texts, although one was asked for")
+                events += self._say(text, is_reasoning) if text and not said else []
+        self._calls.drop(self._twins_of_choices())
+        if self._last_message is not None:
+            events += self._rest_of_message(with_known_names(self._last_message))
+        return events
+
+    def _twins_of_choices(self) -> list[UpstreamCall]:
+        """The calls of choices that say once more what the first one said: they have its text, or
+        the same ids."""
+        own = [call for call in self._calls if not call.choice]
+        said = [(call.name, argument_value(call.arguments)) for call in own]
+        ids = {call.id for call in own}
+        return [
+            call
+            for call in self._calls
+            if call.choice and (call.choice in self._other_texts or call.id in ids)
+            if (call.name, argument_value(call.arguments)) in said
+        ]
+
+    def _rest_of_message(self, message: Mapping[str, Any]) -> list[Event]:
+        """What a message has more than its deltas."""
+        self._note_unknown(message)
+        calls = UpstreamCalls(self._call.names)
+        for piece in call_pieces(message):
+            calls.add(piece)
+        self._calls.take_in(calls)
+        events: list[Event] = []
+        for is_reasoning in (True, False):
+            texts = (text for kind, text in spoken_texts(message) if kind is is_reasoning)
+            if more := _more_of(self._said(is_reasoning), "".join(texts)):
+                events += self._text_events(more, is_reasoning)
+        return events
+
+    def _said(self, is_reasoning: bool) -> str:
+        """What the deltas have said in one of the two fields."""
+        field = "reasoning_content" if is_reasoning else "content"
+        return "".join(delta.get(field, "") for delta in self.deltas)
+
+    # Whether all of it was read.
+
+    def _check_agreement(self, leaks: set[str]) -> None:
+        """Raises a `BackendError` where the end says that there is more than was read: less is
+        never told as complete. Calls of the tools in `leaks` were found in the text."""
+        if self._is_cut or self.is_done:
+            return
+        message = assemble(self.events)
+        if self._says_calls and not message.tool_calls:
+            raise BackendError("the backend says that it calls a tool, and no call can be read")
+        for call in self._calls:
+            # What could not be read in one place may have been in another.
+            has_leaked = call.name in leaks if call.name else bool(leaks)
+            if not has_leaked and (call.name or call.arguments) and not _is_readable(call):
+                raise BackendError("the backend sent a call that cannot be read")
+        if self._unknown and not (message.content or message.tool_calls):
+            names = ", ".join(sorted(self._unknown))
+            raise BackendError(f"the backend answered in fields that are not known: {names}")
+
+    @property
+    def _is_cut(self) -> bool:
+        return ended_by(self.finish) not in (Ended.END, Ended.STOP)
 
     def _end_of_content(self) -> list[Event]:
         """What an answer shows that has ended: nothing came after it that could be its text."""
-        is_cut = ended_by(self.finish) not in (Ended.END, Ended.STOP)
         has_shown_nothing = bool(self._pieces) or bool(self._content_first and self._in_reasoning)
-        if has_shown_nothing and not is_cut:
+        if has_shown_nothing and not self._is_cut:
             self._habits.saw_neither()
         if self._content_first is not None:
             return []
         # A thought that was cut has no end.
-        return self._release(is_cut and self._habits.reasoning_place == "content")
+        return self._release(self._is_cut and self._habits.reasoning_place == "content")
 
-    def _without_twins(self, events: list[Event]) -> list[UpstreamCall]:
+    def _without_twins(self, found: Sequence[ToolCall]) -> list[UpstreamCall]:
         """The upstream's calls but those that it leaked as well: equal ones are one, and would run
         twice."""
-        leaks = [(call.name, _value_of(call.arguments)) for call in assemble(events).tool_calls]
+        leaks = [(call.name, argument_value(call.arguments)) for call in found]
         others = []
         for call in self._calls:
-            twin = (call.name, _value_of(call.arguments))
+            twin = (call.name, argument_value(call.arguments))
             if twin in leaks:
                 leaks.remove(twin)
             else:
                 others.append(call)
         return others
 
-    def _upstream_calls(self, events: list[Event]) -> list[Event]:
+    def _upstream_calls(self, found: Sequence[ToolCall]) -> list[Event]:
         leaks = (e.index for e in self.events if isinstance(e, (ToolCallStart, ToolCallAborted)))
         first = 1 + max(leaks, default=-1)
         # An empty call is how some servers say that they could not read one.
-        calls = self._without_twins(events)
+        calls = self._without_twins(found)
         with_names = [call for call in calls if call.name]
         nameless = [self._report("broken_call")] * (len(calls) - len(with_names))
         ids = zip(with_names, self._call_ids(with_names), strict=True)
@@ -229,11 +343,10 @@ class HealingReader(ChoiceReader):
             yield id
 
     def _call_events(self, call: UpstreamCall, index: int, id: str) -> list[Event]:
-        text = call.arguments
-        is_cut = ended_by(self.finish) not in (Ended.END, Ended.STOP)
+        text, is_cut = call.arguments, self._is_cut
         # Nothing stands for an empty object, unless there were arguments, or might have been.
         is_lost = not text and (is_cut or self._has_lost_arguments)
-        arguments = None if is_lost else _object_text(text)
+        arguments = None if is_lost else object_text(text)
         start = ToolCallStart(index, call.name, id)
         if arguments is not None:
             # As it was meant: nothing for an empty object, or the text of a text.
@@ -279,10 +392,17 @@ class HealingReader(ChoiceReader):
         return [*deltas, {"tool_calls": calls}] if calls else deltas
 
 
-def _value_of(arguments: str) -> object:
-    """What arguments say, however they are written."""
-    text = _object_text(arguments)
-    return arguments if text is None else json.loads(text)
+def _is_readable(call: UpstreamCall) -> bool:
+    return bool(call.name) and object_text(call.arguments) is not None
+
+
+def _more_of(said: str, text: str) -> str:
+    """What a text has behind all that was said. Servers trim what they say once more."""
+    if text.strip() in said:
+        return ""
+    if not text.startswith(said):
+        raise BackendError("the backend's last message says something else than its deltas")
+    return text[len(said) :]
 
 
 # The end of thinking, but not where it is only named.
@@ -297,25 +417,3 @@ def _is_mixed_up(event: Event, expected: type) -> bool:
     if isinstance(event, (ReasoningDelta, ContentDelta)):
         return not isinstance(event, expected) and bool(event.text.strip())
     return isinstance(event, Diagnostic) and event.kind in _THINK_KINDS
-
-
-def _no_json(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON")
-
-
-# Python's reader takes NaN and Infinity, which clients cannot read.
-_strict_json = json.JSONDecoder(parse_constant=_no_json).decode
-
-
-def _object_text(text: str) -> str | None:
-    """The arguments of a call as they are, where they are an object. Some servers write nothing for
-    an empty one, and some write the text of a text. None for everything else."""
-    try:
-        value = _strict_json(text or "{}")
-        if isinstance(value, str):
-            text, value = value, _strict_json(value)
-    except (ValueError, RecursionError):
-        return None
-    if value is None:
-        return "{}"
-    return (text or "{}") if isinstance(value, dict) else None

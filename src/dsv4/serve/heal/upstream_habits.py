@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Literal, TypeAlias
 
+from dsv4.errors import short_repr
 from dsv4.serve.settings import ReasoningInContent
 
 _log = logging.getLogger("dsv4.serve")
@@ -15,6 +16,8 @@ ReasoningPlace: TypeAlias = Literal["unknown", "field", "content", "none"]
 
 # After so many answers without a sign of reasoning no more is waited for.
 _MOST_UNSURE = 3
+# So many fields that nobody knows are named.
+_MOST_UNKNOWN = 20
 
 
 class UpstreamHabits:
@@ -29,11 +32,18 @@ class UpstreamHabits:
         self._is_fixed = setting != "auto"
         self.reasoning_place: ReasoningPlace = places.get(setting, "unknown")
         self._unsure = 0
+        self.unknown_fields: set[str] = set()
 
     @property
     def reasons_in_content(self) -> bool | None:
         """Whether content is reasoning first. None where that is yet to be seen."""
         return None if self.reasoning_place == "unknown" else self.reasoning_place == "content"
+
+    def saw_unknown(self, name: str) -> None:
+        """An answer has a field that nobody here can read."""
+        if name not in self.unknown_fields and len(self.unknown_fields) < _MOST_UNKNOWN:
+            self.unknown_fields.add(name)
+            _log.warning("the chat server sends a field that is not known: %s", short_repr(name))
 
     def saw_field(self) -> None:
         """An answer has reasoning in a field of its own."""

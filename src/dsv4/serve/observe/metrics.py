@@ -29,7 +29,7 @@ from prometheus_client.samples import Sample
 from dsv4._completion.events import Diagnostic, DiagnosticKind, Event, ToolCallAborted, ToolCallEnd
 from dsv4.api import Usage
 from dsv4.api.api_request import ProtocolName
-from dsv4.api.protocols import HARMLESS_FIELDS
+from dsv4.api.ignored_fields import HARMLESS_FIELDS
 from dsv4.serve.access.key_usage import is_alive
 from dsv4.serve.backend import BackendError
 from dsv4.serve.observe.logs import HEALED_KINDS, healed_kinds, healing_summary, log_fields

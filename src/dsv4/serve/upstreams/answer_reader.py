@@ -13,11 +13,10 @@ from typing import Any, TypeAlias
 
 from dsv4.api.request_fields import JsonObject, fast_json_reader
 from dsv4.serve.backend import BackendError
-from dsv4.serve.upstreams.sse_reader import LONGEST_LINE, ErrorData, SseReader
+from dsv4.serve.upstreams.sse_reader import BYTE_ORDER_MARK, LONGEST_LINE, ErrorData, SseReader
 from dsv4.serve.upstreams.upstream_failures import told_failure
 
 _DONE = b"[DONE]"
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # An event with one of these has a piece of an answer, whatever else is in it.
 _PIECES = ("choices", "text", "content", "meta_info")
 # What an event has that is an error and does not call itself one.
@@ -60,7 +59,7 @@ class AnswerReader:
     def _first_piece(self, data: bytes) -> bytes:
         """The first piece, which tells what the body is: servers say that it is a stream, or JSON,
         and send the other."""
-        data = data.lstrip(_BYTE_ORDER_MARK)  # which may come byte by byte
+        data = data.lstrip(BYTE_ORDER_MARK)  # which may come byte by byte
         first = data.lstrip()[:1]
         self._has_begun = bool(first)
         if first == b"{":
@@ -83,7 +82,7 @@ class AnswerReader:
                 break
             try:
                 event = _parse_event(data)
-            except (ValueError, RecursionError):
+            except (ValueError, RecursionError, BackendError):
                 if data.strip() == _DONE:
                     self.is_done = True
                     break
@@ -116,13 +115,21 @@ class AnswerReader:
         if isinstance(value, dict):
             return {name: self._joined(item, (*place, name)) for name, item in value.items()}
         if isinstance(value, list):
-            return [self._joined(item, (*place, n)) for n, item in enumerate(value)]
+            return [
+                self._joined(item, (*place, _number_in(item, n))) for n, item in enumerate(value)
+            ]
         if not isinstance(value, str):
             return value
         text = self._halves.pop(place, "") + value if value else value
         if _FIRST_HALF.match(text[-1:]) and place != _CUMULATIVE:
             self._halves[place], text = text[-1], text[:-1]
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _number_in(item: object, place: int) -> int | str:
+    """What tells an entry of a list from the others: its own number, where it has one."""
+    number = item.get("index") if isinstance(item, dict) else None
+    return number if isinstance(number, (int, str)) else place
 
 
 def is_error(event: JsonObject) -> bool:

@@ -13,7 +13,7 @@ import select
 import time
 import zlib
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
@@ -29,7 +29,7 @@ _MAX_BUFFERED = 256 * 1024
 # How many seconds a server has to end a body after its last event.
 _TO_END = 1.0
 # So many bytes are made of a compressed body at once.
-_MOST_INFLATED = 1024 * 1024
+_MOST_INFLATED = 256 * 1024
 # How many seconds a connection may be idle. Servers close them after a while, and some networks
 # forget them without a word.
 _IDLE_SECONDS = 15.0
@@ -47,6 +47,7 @@ class HttpConnection(asyncio.Protocol):
         self._transport: Any = None
         self._failure: HttpError | None = None
         self._waiter: asyncio.Future[None] | None = None
+        self._sink: Callable[[bytes], bool] | None = None
         self._begin()
 
     def _begin(self) -> None:
@@ -80,6 +81,16 @@ class HttpConnection(asyncio.Protocol):
             self._is_paused = False
             self._transport.resume_reading()
         return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    async def pass_to(self, sink: Callable[[bytes], bool]) -> None:
+        """Gives what comes of the body to `sink`, at the moment when it comes: until that takes no
+        more, or nothing more comes. What has come already is to be read first."""
+        if not self._parts and not self._has_ended:
+            self._sink = sink
+            try:
+                await self._changed()
+            finally:
+                self._sink = None
 
     async def drained(self) -> None:
         """Waits a moment for the end of a body that has nothing more to say: the connection can
@@ -163,6 +174,11 @@ class HttpConnection(asyncio.Protocol):
         self._wake()
 
     def on_body(self, part: bytes) -> None:
+        if self._sink is not None:
+            if not self._sink(part):
+                self._sink = None
+                self._wake()
+            return
         self._parts.append(part)
         self._size += len(part)
         if self._size > _MAX_BUFFERED and not self._is_paused:
@@ -187,21 +203,50 @@ def _is_readable(socket: Any) -> bool:
 
 
 class InflatedBody:
-    """The body of an answer that came compressed, although nobody asked for that: proxies do it."""
+    """The body of an answer that came compressed, although nobody asked for that: proxies do it.
+
+    A few bytes may become a gigabyte. So a body is inflated in steps, and after each of them other
+    streams get a turn.
+    """
 
     def __init__(self, answer: HttpConnection) -> None:
         self._answer = answer
         self._inflater = zlib.decompressobj(wbits=_GZIP_OR_ZLIB)
+        self._rest = b""
+        self._has_begun = False
 
     async def read(self) -> bytes:
         """The next piece; empty at the end."""
-        while data := self._inflater.unconsumed_tail or await self._answer.read():
-            try:
-                if piece := self._inflater.decompress(data, _MOST_INFLATED):
-                    return piece
-            except zlib.error as error:
-                raise HttpError(f"its compressed body cannot be read: {error}") from None
+        while data := self._rest or await self._answer.read():
+            piece = self._inflated(data)
+            await asyncio.sleep(0)
+            if piece:
+                return piece
+        if self._has_begun and not self._inflater.eof:
+            raise HttpError("its compressed body has no end")
         return b""
+
+    def _inflated(self, data: bytes) -> bytes:
+        """What a step makes of some bytes; what it leaves of them is the rest."""
+        if self._inflater.eof:  # members of gzip may follow each other
+            self._inflater = zlib.decompressobj(wbits=_GZIP_OR_ZLIB)
+        try:
+            piece = self._inflater.decompress(data, _MOST_INFLATED)
+        except zlib.error as error:
+            if self._has_begun:
+                raise HttpError(f"its compressed body cannot be read: {error}") from None
+            piece = self._without_head(data)
+        self._has_begun = True
+        self._rest = self._inflater.unconsumed_tail or self._inflater.unused_data
+        return piece
+
+    def _without_head(self, data: bytes) -> bytes:
+        """The first step of a body that has no head of zlib's: some call that deflate."""
+        self._inflater = zlib.decompressobj(wbits=-zlib.MAX_WBITS)
+        try:
+            return self._inflater.decompress(data, _MOST_INFLATED)
+        except zlib.error as error:
+            raise HttpError(f"its compressed body cannot be read: {error}") from None
 
 
 # What zlib calls a body that has the head of either.

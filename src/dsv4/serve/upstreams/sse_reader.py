@@ -12,10 +12,14 @@ LONGEST_LINE = 64 * 1024 * 1024
 
 # What is in the name of an event that is a failure: `error`, `response.failed`.
 _FAILURE = re.compile(rb"error|exception|fail", re.IGNORECASE)
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # As a number, which is found in an eighth of the time.
 _CR = ord("\r")
 # No field of an event begins so, but JSON and the pages of proxies do.
 _NO_FIELD = (b"{", b"[", b"<")
+# Comments and fields that have nothing of an answer. In any other line an object is an event whose
+# field was damaged.
+_OTHER_FIELDS = (b":", b"id:", b"retry:")
 
 
 class ErrorData(bytes):
@@ -31,7 +35,8 @@ class SseReader:
     """
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._rest: list[bytes] = []  # of a line without an end so far
+        self._rest_size = 0
         self._data: list[bytes] = []
         self._is_error = False
         self._after_cr = False  # an LF that comes first belongs to the line before
@@ -53,25 +58,43 @@ class SseReader:
         self._after_cr = chunk.endswith(b"\r")
         if b"\r" in chunk:
             chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        text = self._rest + chunk if self._rest else chunk
-        *lines, self._rest = text.split(b"\n")
-        if len(self._rest) > LONGEST_LINE:
-            raise BackendError("the backend sent a line without an end")
+        if b"\n" not in chunk:
+            self._hold(chunk)
+            return []
+        first, *lines = chunk.split(b"\n")
+        if self._rest:
+            first, self._rest, self._rest_size = b"".join((*self._rest, first)), [], 0
+        self._hold(lines.pop())
         events: list[bytes] = []
-        for line in lines:
+        for line in (first, *lines):
             if line.startswith(b"data:"):
                 self._data.append(line[6:] if line.startswith(b"data: ") else line[5:])
             elif not line:
                 events += self._dispatched()
-            elif line.startswith(b"event:"):
-                self._is_error = bool(_FAILURE.search(line, 6))
-            elif line.startswith(b"error:"):
-                self._is_error = True
-                self._data.append(line[6:])
-            elif line.startswith(_NO_FIELD):
-                problem = "the backend sent something else than events"
-                raise BackendError(problem, quoted=line[:80].decode("utf-8", "replace"))
+            else:
+                self._read_field(line.removeprefix(BYTE_ORDER_MARK))
         return events
+
+    def _hold(self, piece: bytes) -> None:
+        """Keeps a part of a line. It is joined with the others once, when the line ends."""
+        if piece:
+            self._rest.append(piece)
+            self._rest_size += len(piece)
+        if self._rest_size > LONGEST_LINE:
+            raise BackendError("the backend sent a line without an end")
+
+    def _read_field(self, line: bytes) -> None:
+        """A line that does not begin as nearly all do."""
+        if line.startswith(b"data:"):
+            self._data.append(line[5:])
+        elif line.startswith(b"event:"):
+            self._is_error = bool(_FAILURE.search(line, 6))
+        elif line.startswith(b"error:"):
+            self._is_error = True
+            self._data.append(line[6:])
+        elif line.startswith(_NO_FIELD) or (b"{" in line and not line.startswith(_OTHER_FIELDS)):
+            problem = "the backend sent something else than events"
+            raise BackendError(problem, quoted=line[:80].decode("utf-8", "replace"))
 
     def _dispatched(self) -> list[bytes]:
         """The event that a blank line ends, if there is one."""

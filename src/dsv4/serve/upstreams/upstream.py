@@ -11,30 +11,21 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TypeAlias
 
-from dsv4._format.tokens import EOS
 from dsv4.api.request_fields import JsonObject
-from dsv4.errors import short_repr
-from dsv4.serve.backend import BackendError, Chunk, Chunks
+from dsv4.serve.backend import BackendError, Chunks
 from dsv4.serve.observe.tracing import trace_headers
 from dsv4.serve.settings import SettingError, Settings
-from dsv4.serve.upstreams.answer_reader import AnswerReader
-from dsv4.serve.upstreams.http_client import HttpClient, HttpConnection, HttpError, body_of, rest_of
+from dsv4.serve.upstreams.answer_chunks import AnswerChunks, ChunkReader, ReadEvent
+from dsv4.serve.upstreams.http_client import HttpClient, HttpConnection, HttpError, rest_of
 from dsv4.serve.upstreams.upstream_failures import failure, is_misconfigured
 
 # The types of what may be a stream. A server that says nothing sends the second; some send an
 # answer, or an error, whole.
 _STREAM_TYPES = ("text/event-stream", "application/octet-stream", "text/plain", "application/json")
-# What is said of an answer without a finish reason, by whether it has an end.
-_CUT = {
-    False: "the backend broke off: its stream has no end",
-    True: "the backend ended its stream without a finish reason",
-}
 # No list of models is this large.
 _MAX_ANSWER = 64 * 1024 * 1024
 # What to ask for, found out when it is asked: a body, or the JSON of one.
 RequestBody: TypeAlias = Callable[[], Awaitable[JsonObject | bytes]]
-# What an event says, and whether the next came with it -> a piece of the completion.
-ReadEvent: TypeAlias = Callable[[JsonObject, bool], Chunk]
 
 
 class Upstream:
@@ -104,53 +95,22 @@ class Upstream:
                 raise failure(answer.status, answer.headers, "", self._key)
             yield answer
 
-    async def chunks(self, path: str, make_body: RequestBody, read_event: ReadEvent) -> Chunks:
+    def chunks(self, path: str, make_body: RequestBody, read_event: ReadEvent) -> Chunks:
         """What `read_event` makes of each event that a POST is answered with.
-
-        The connection is closed when the iterator is: that is how a backend learns that nobody
-        reads on. How long to wait for the next is for the caller to say.
 
         Every token passes here. So backends give what reads their events, in place of a loop of
         their own around this one: each would take as long again.
         """
-        reader, last, has_reason = AnswerReader(self._key), None, False
-        goes_on = False  # behind a reason: then it was none, and only an end of the stream is
-        async with self._opened(path, await make_body()) as answer:
-            body = body_of(answer)
-            while not reader.is_done:
-                try:
-                    data = await body.read()
-                except HttpError:
-                    if has_reason and not goes_on:  # only a count of tokens can be missing
-                        break
-                    raise
-                events = reader.feed(data) if data else reader.end()
-                more = len(events)
-                for event in events:
-                    more -= 1
-                    chunk = _read_chunk(read_event, event, more > 0)
-                    if has_reason and _says_something(chunk):
-                        goes_on = True
-                    if chunk.finish is not None:
-                        has_reason = True
-                    if chunk.ids or chunk.text or last is None:
-                        last = chunk
-                    yield chunk
-                if not data:
-                    break
-            await answer.drained()
-        # What ends without a word was cut: no client may take it for the whole.
-        if last is None:
-            raise BackendError("the backend sent an empty answer")
-        if not (has_reason or _ends_with_eos(last)) or (goes_on and not reader.is_done):
-            raise BackendError(_CUT[reader.is_done])
+        return AnswerChunks(
+            lambda: self._opened(path, make_body), ChunkReader(read_event, self._key)
+        )
 
     @asynccontextmanager
-    async def _opened(self, path: str, body: JsonObject | bytes) -> AsyncIterator[HttpConnection]:
+    async def _opened(self, path: str, make_body: RequestBody) -> AsyncIterator[HttpConnection]:
         """The answer to a POST, which must be a stream."""
-        data = body
+        data = await make_body()
         if not isinstance(data, bytes):
-            data = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
+            data = json.dumps(data, ensure_ascii=False).encode("utf-8", "replace")
         async with self._answer_to("POST", path, data) as answer:
             await self._refuse_failure(answer)
             _refuse_other_types(answer)
@@ -185,30 +145,6 @@ def _error_words(error: BaseException) -> str:
         why = error.verify_message
         return f"its certificate is not trusted: {why} (--upstream-ca names a file of authorities)"
     return str(error) or type(error).__name__
-
-
-def _read_chunk(read_event: ReadEvent, event: JsonObject, more: bool) -> Chunk:
-    """What an event says. Its texts are texts: all that comes after relies on it."""
-    try:
-        chunk = read_event(event, more)
-        if chunk.text.__class__ is str and (chunk.delta is None or chunk.delta.__class__ is dict):
-            return chunk
-    except (TypeError, AttributeError, LookupError, ValueError):
-        pass
-    fields = short_repr(list(event))
-    raise BackendError(f"the backend sent an event of another form, with the fields {fields}")
-
-
-def _says_something(chunk: Chunk) -> bool:
-    delta = chunk.delta or {}
-    return bool(chunk.ids or chunk.text) or any(delta[name] for name in delta if name != "role")
-
-
-def _ends_with_eos(chunk: Chunk) -> bool:
-    """Whether the model itself has ended a completion, as one that continues a prompt shows."""
-    if chunk.ids is not None:
-        return chunk.ids[-1:] == [EOS.id]
-    return chunk.text.endswith(EOS)
 
 
 def _refuse_other_types(answer: HttpConnection) -> None:

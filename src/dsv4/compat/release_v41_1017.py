@@ -1,0 +1,22 @@
+"""The functions of the module released with DeepSeek-V4.1-Flash-1017.
+
+The top-level module `encoding_dsv41_1017` is this one. It has the names of `encoding_dsv41`; those
+below give other results (docs/format.md, section 14), all others are the same.
+"""
+
+from __future__ import annotations
+
+from dsv4._format.dialects import V4_1_1017
+from dsv4.compat import release_v41
+from dsv4.compat.release_v41 import *  # noqa: F403
+from dsv4.compat.release_v41 import __all__ as __all__
+
+_MODULE = release_v41.ReleasedModuleV41(V4_1_1017, merges_first=True)
+_FUNCTIONS = _MODULE.functions
+encode_messages = _MODULE.encode_messages
+encode_case = _MODULE.encode_case
+_encode_messages_text = _FUNCTIONS.encode_messages
+render_message = _FUNCTIONS.render_message
+merge_tool_messages = _FUNCTIONS.merge_tool_messages
+find_last_user_index = _FUNCTIONS.find_last_user_index
+_drop_thinking_messages = _FUNCTIONS._drop_thinking_messages

@@ -1,0 +1,88 @@
+"""DeepSeek's own API: which release it serves under which name, and its rules with its own words.
+
+All of it is data, in official_api.json, with dates and sources; docs/official-api.md is made of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from dsv4._format.texts import read_table
+from dsv4.errors import EncodeError
+from dsv4.profiles.server_requests import server_refusal
+
+PROFILE_NAME = "deepseek-api"
+_TABLE: Mapping[str, Any] = read_table("official_api", __file__)
+RULES: Mapping[str, Mapping[str, Any]] = {row["id"]: row for row in _TABLE["rules"]}
+CONTEXT: int = _TABLE["context"]
+# What DeepSeek's own page sets for Claude Code.
+CLIENT_SETUP: Mapping[str, str] = _TABLE["setup"]
+
+
+@dataclass(frozen=True)
+class ServedRelease:
+    """What the API serves under a name, from one day to another: a release of the weights, and the
+    dialect that it was trained on. Of a name that is gone nothing is known but the end."""
+
+    name: str
+    release: str | None
+    dialect: str | None
+    since: str | None
+    until: str | None
+    source: str
+
+
+RELEASES = tuple(ServedRelease(**row) for row in _TABLE["models"])
+_SERVED = {row.name: row for row in RELEASES if row.until is None}
+# What a list of models shows: one name for each release. The others are older names for them.
+LISTED_NAMES = tuple({row.release: row.name for row in reversed(_SERVED.values())}.values())
+_LONG_CONTEXT_MARK = "[1m]"  # Claude Code's, and no part of a name
+_CLAUDE = {"claude-opus": "deepseek-v4-pro", "claude": "deepseek-flash"}
+
+
+def served_release(model: object) -> ServedRelease | None:
+    """What the API serves today under a name; None where it refuses the name."""
+    name = model.removesuffix(_LONG_CONTEXT_MARK) if isinstance(model, str) else ""
+    return _SERVED.get(name)
+
+
+def mapped_name(model: str) -> str:
+    """The name that the API takes a client's for: Claude's stand for its own."""
+    name = model.removesuffix(_LONG_CONTEXT_MARK)
+    return next((own for start, own in _CLAUDE.items() if name.startswith(start)), name)
+
+
+def is_official_host(url: str) -> bool:
+    """Whether an address is the API's own."""
+    host = urlsplit(url).hostname or ""
+    return host == "deepseek.com" or host.endswith(".deepseek.com")
+
+
+def dialect_at(urls: Iterable[str], model: object) -> str | None:
+    """The dialect of a model of the API's, where one of the addresses is the API's."""
+    release = served_release(model) if any(map(is_official_host, urls)) else None
+    return None if release is None else release.dialect
+
+
+def words(rule: str, protocol: str = "chat", **values: object) -> str:
+    """What the API says where a request breaks a rule."""
+    text = RULES[rule]["words"]
+    text = text if isinstance(text, str) else text.get(protocol) or text["chat"]
+    return text.format(**values) if values else str(text)
+
+
+def refusal(rule: str, path: str, protocol: str = "chat", **values: object) -> EncodeError:
+    """The refusal of a request that breaks a rule, and where it does."""
+    return server_refusal(path, words(rule, protocol, **values))
+
+
+def known_release(model: object) -> ServedRelease:
+    """What the API serves under a name. Raises for one that it refuses."""
+    release = served_release(model)
+    if release is None:
+        names = ", ".join(LISTED_NAMES)
+        raise refusal("model", "model", names=names, model=model if model is not None else "")
+    return release

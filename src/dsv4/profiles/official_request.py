@@ -1,0 +1,95 @@
+"""A request of any protocol as the official API reads it: the model behind its name, what it
+refuses, and the prompt. Where a page of its documentation is newer than deepseek-recipe, it counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from dsv4.profiles import recipe_prompts, recipe_request
+from dsv4.profiles import rust_json as rust
+from dsv4.profiles.official_api import (
+    RULES,
+    ServedRelease,
+    known_release,
+    mapped_name,
+    refusal,
+)
+from dsv4.profiles.official_messages import is_web_tool, messages_as_chat
+from dsv4.profiles.official_responses import responses_as_chat
+from dsv4.profiles.recipe_request import RecipeConversation, RecipeRules
+from dsv4.profiles.server_requests import OFFICIAL_DIALECTS, Object, ThinkingMode, server_refusal
+
+_AS_CHAT: Mapping[str, Callable[[Object], Object]] = {
+    "messages": messages_as_chat,
+    "responses": responses_as_chat,
+}
+
+
+@dataclass(frozen=True)
+class OfficialRequest:
+    """A request that the API takes: the Chat request that it stands for, and what is behind it."""
+
+    chat: Object
+    conversation: RecipeConversation
+    dialect: str
+
+    @property
+    def prompt(self) -> str:
+        return recipe_prompts.PROMPTS[self.dialect](self.conversation)
+
+
+def read_official(
+    body: Object, protocol: str = "chat", dialect: str | None = None
+) -> OfficialRequest:
+    """What the API makes of a request. A `dialect` stands for the model, whatever its name."""
+    body = rust.checked_json(body, "request", big_integers=True)
+    if dialect is None:
+        dialect = str(_release(body.get("model"), protocol).dialect)
+    images = recipe_prompts.has_images(dialect)
+    chat = _without_web_tools(_AS_CHAT.get(protocol, dict)(body), images)
+    form = chat.get("response_format")
+    if protocol == "chat" and isinstance(form, dict) and form.get("type") == "json_schema":
+        raise refusal("json-schema", "response_format.type")
+    rules = RecipeRules(protocol, needs_reasoning=True, takes_files=True)
+    conversation = recipe_request.read_recipe_request(chat, images, rules)
+    _check_safety(chat)
+    recipe_request.check_sampling(chat)
+    return OfficialRequest(chat, conversation, dialect)
+
+
+def _release(model: object, protocol: str) -> ServedRelease:
+    is_named = protocol == "messages" and isinstance(model, str)
+    return known_release(mapped_name(str(model)) if is_named else model)
+
+
+def _without_web_tools(chat: Object, images: bool) -> Object:
+    """The request without the tools that the API runs itself, on the model that has them."""
+    tools = chat.get("tools")
+    if not images or not isinstance(tools, list) or not any(map(is_web_tool, tools)):
+        return chat
+    return {**chat, "tools": [tool for tool in tools if not is_web_tool(tool)]}
+
+
+def _check_safety(chat: Object) -> None:
+    check = chat.get("safety_check")
+    if check is None:
+        return
+    fields = rust.map_of(check, "safety_check", "SafetyCheck")
+    level = rust.variant_in(fields, "level", RULES["safety_check"]["levels"], "safety_check")
+    if level == "high" and chat.get("tool_choice") not in (None, "auto", "none"):
+        raise server_refusal("tool_choice", "tool_choice只能为auto或none")
+
+
+def dialect_of_body(body: Object) -> str | None:
+    """The dialect of the model that a request names. None: it names none."""
+    return known_release(body["model"]).dialect if body.get("model") is not None else None
+
+
+def render(body: Object, dialect: str) -> str:
+    return read_official(body, dialect=dialect).prompt
+
+
+def mode(body: Object, dialect: str) -> ThinkingMode:
+    return recipe_request.mode(body, dialect, OFFICIAL_DIALECTS)

@@ -1,0 +1,104 @@
+"""The events of a chat answer, in whatever form a server writes them: what each choice adds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dsv4.api.request_fields import JsonObject
+from dsv4.serve.backend import Chunk, Logprob, read_number
+from dsv4.serve.backends import vllm
+from dsv4.serve.heal.chat_delta import LastMessage, OtherChoice, with_known_names
+
+# What stands for the number of a choice before there is one.
+_NO_NUMBER = -1
+
+
+class ChatEvents:
+    """Reads the events of one answer.
+
+    One choice was asked for. What servers send under another number is a part of the same answer,
+    or says it once more: `OtherChoice`. A message behind deltas says it all: `LastMessage`.
+    """
+
+    def __init__(self) -> None:
+        self._number = _NO_NUMBER  # of the choice that came first
+        self._has_deltas = False
+
+    def read(self, event: JsonObject) -> Chunk | list[Chunk]:
+        """What an event says. Raises a `TypeError` or the like for one of another form."""
+        choices = event.get("choices")
+        if choices.__class__ is list and len(choices) == 1 and self._has_deltas:
+            choice = choices[0]
+            delta = choice.get("delta")
+            is_plain = delta and "finish_reason" in choice and choice.get("logprobs") is None
+            if is_plain and choice.get("index") == self._number and "message" not in choice:
+                chunk = Chunk(delta=delta, id=event.get("id"))
+                return vllm.with_end(chunk, choice, event)
+        return self._read_slowly(event)
+
+    def _read_slowly(self, event: JsonObject) -> list[Chunk]:
+        chunks = [chunk for choice in _choices(event) for chunk in self._of_choice(choice)]
+        chunks = chunks or [Chunk(delta={})]
+        for chunk in chunks:
+            chunk.id = event.get("id")
+        vllm.with_end(chunks[-1], {}, event)
+        return chunks
+
+    def _of_choice(self, fields: JsonObject) -> list[Chunk]:
+        choice = with_known_names(fields)
+        number = _number_of(choice.get("index"))
+        if self._number == _NO_NUMBER:
+            self._number = number
+        said = self._said(choice) or [{}]
+        if number != self._number:
+            said = [
+                delta if isinstance(delta, LastMessage) else OtherChoice(number, delta)
+                for delta in said
+            ]
+        chunks = [Chunk(delta=delta) for delta in said]
+        chunks[0].logprobs = _chat_logprobs(choice.get("logprobs"))
+        vllm.with_end(chunks[-1], choice, {})
+        return chunks
+
+    def _said(self, choice: JsonObject) -> list[JsonObject]:
+        """What a choice adds: a delta; or a whole message, in an answer that is one event; or a
+        text, of a server that takes every route for completions."""
+        said: list[JsonObject] = []
+        if delta := choice.get("delta"):
+            # A role says nothing yet.
+            self._has_deltas |= any(delta[name] for name in delta if name != "role")
+            said.append(delta)
+        if message := choice.get("message"):
+            said.append(LastMessage(message) if self._has_deltas else {**message})
+        if not said and choice.get("text"):
+            said.append({"content": choice["text"]})
+        return said
+
+
+def _choices(event: JsonObject) -> Iterator[JsonObject]:
+    choices = event.get("choices") or []
+    for choice in [choices] if isinstance(choices, dict) else choices:
+        if not isinstance(choice, dict):
+            raise TypeError("a choice is an object")
+        yield choice
+
+
+def _number_of(index: object) -> int:
+    """The number of a choice; a server that gives none has one choice."""
+    if isinstance(index, str) and index.isdecimal():
+        return int(index)
+    return read_number(index) or 0
+
+
+def _chat_logprobs(value: object) -> tuple[Logprob, ...]:
+    if not isinstance(value, dict):
+        return ()
+    return tuple(
+        Logprob(
+            entry["token"],
+            entry["logprob"],
+            tuple((top["token"], top["logprob"]) for top in entry.get("top_logprobs") or ()),
+        )
+        for field in ("reasoning_content", "content")
+        for entry in value.get(field) or ()
+    )

@@ -1,0 +1,248 @@
+"""The calls that a chat server has read itself, put together from pieces.
+
+Servers disagree about how pieces belong together: Ollama and older routers number every call 0,
+some number none, some number every piece, some send a name in pieces, some give two calls one id.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from dsv4.serve.backend import read_number
+
+# Where the arguments of a call stand.
+_ARGUMENTS = ("arguments", "input", "args", "parameters")
+
+
+class UpstreamCall:
+    """A call as far as it has come."""
+
+    def __init__(self, id: str, before: UpstreamCall | None, choice: int = 0) -> None:
+        """`before` is the call before it, if it begins with that one's name; `choice` the number of
+        the choice that it came in."""
+        self.id = id
+        self.choice = choice
+        self._before = before
+        self.name = ""
+        self.repeats_name = False  # with every piece
+        self._pieces: list[str] = []
+        self._extent = _JsonExtent()
+        self._is_complete: bool | None = None
+
+    def add(self, arguments: str) -> None:
+        self._pieces.append(arguments)
+        self._extent.add(arguments)
+        if arguments.strip():
+            self._is_complete = None
+
+    @property
+    def arguments(self) -> str:
+        return "".join(self._pieces)
+
+    @property
+    def is_echo(self) -> bool:
+        """Whether it is the call before it, once more: servers that repeat the name with every
+        piece do so again at the end, and no arguments follow, or all of them; some repeat the whole
+        call."""
+        before = self._before
+        if before is None or not self.arguments:
+            return before is not None
+        is_certain = bool(self.id) or before.repeats_name
+        return is_certain and (self.id, self.arguments) == (before.id, before.arguments)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing can follow its arguments. They are read once: more white space changes
+        nothing, and what has open brackets is not complete."""
+        if self._is_complete is None:
+            is_closed = self._extent.is_closed
+            self._is_complete = is_closed and object_text(self.arguments) is not None
+        return self._is_complete
+
+    def says(self, arguments: str) -> bool:
+        """Whether these are all its arguments, once more."""
+        return self.is_complete and bool(arguments) and arguments.strip() == self.arguments.strip()
+
+    def delta(self, index: int) -> dict[str, Any]:
+        """The call in one piece, as a server sends it."""
+        function = {"name": self.name, "arguments": self.arguments}
+        return {"index": index, "id": self.id, "function": function}
+
+
+class _JsonExtent:
+    """Whether all brackets of a text are closed, which comes in pieces: each is looked at once."""
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._in_string = False
+        self._has_begun = False
+        self._escape = ""  # the beginning of an escape, which the next piece goes on with
+
+    def add(self, piece: str) -> None:
+        text, self._escape = self._escape + piece, ""
+        for match in _MARKS.finditer(text):
+            mark = match.group()
+            if mark == "\\":  # the last character
+                self._escape = mark
+            elif mark == '"':
+                self._in_string = not self._in_string
+                self._has_begun = True
+            elif not self._in_string and mark in _DEPTHS:
+                self._depth += _DEPTHS[mark]
+                self._has_begun = True
+
+    @property
+    def is_closed(self) -> bool:
+        return self._has_begun and not self._depth and not self._in_string
+
+
+_MARKS = re.compile(r'\\.?|["{}\[\]]', re.DOTALL)
+_DEPTHS = {"{": 1, "[": 1, "}": -1, "]": -1}
+
+
+class UpstreamCalls:
+    """The calls of one answer."""
+
+    def __init__(self, tool_names: Collection[str]) -> None:
+        """`tool_names` are the names of the request's tools."""
+        self._tool_names = tool_names
+        self._calls: list[UpstreamCall] = []
+        # By the choice, and by the server's own number.
+        self._current: dict[tuple[int, int | None], UpstreamCall] = {}
+
+    def __iter__(self) -> Iterator[UpstreamCall]:
+        return (call for call in self._calls if not call.is_echo)
+
+    def add(self, piece: Mapping[str, Any], choice: int = 0) -> None:
+        """Takes a piece of a call."""
+        function = piece.get("function")
+        fields = function if isinstance(function, dict) else piece  # some leave out a level
+        name = fields.get("name")
+        name = name if isinstance(name, str) else ""
+        arguments = next((fields[key] for key in _ARGUMENTS if fields.get(key) is not None), "")
+        # Some write an object where its text belongs.
+        if not isinstance(arguments, str):
+            arguments = json.dumps(arguments, ensure_ascii=False)
+        number = (choice, _number_of(piece.get("index")))
+        call = self._call_of(number, str(piece.get("id") or ""), name, arguments)
+        call.repeats_name = call.repeats_name or (bool(name) and name == call.name)
+        call.name = self._joined(call.name, name)
+        if not call.says(arguments):
+            call.add(arguments)
+
+    def _call_of(
+        self, number: tuple[int, int | None], id: str, name: str, arguments: str
+    ) -> UpstreamCall:
+        """The call that a piece belongs to: the last of its number, or a new one."""
+        own = [call for call in self._calls if call.choice == number[0]]
+        # What has no number is more of what came last.
+        call = (own[-1] if own else None) if number[1] is None else self._current.get(number)
+        if not name and (earlier := self._continued(own, call, id, arguments)):
+            call = earlier
+        elif call is None and own and not id and self._goes_on_with_name(own[-1], name):
+            call = own[-1]
+        elif call is None or self._begins(call, id, name):
+            is_same = call is not None and name == call.name and id in ("", call.id)
+            call = UpstreamCall(id, call if is_same else None, number[0])
+            self._calls.append(call)
+        self._current[number] = call
+        call.id = call.id or id
+        return call
+
+    def _continued(
+        self, own: list[UpstreamCall], call: UpstreamCall | None, id: str, arguments: str
+    ) -> UpstreamCall | None:
+        """The call that a piece without a name is more of, unless that is `call`, the last of its
+        number: some name only a call's first piece, and number every piece or the first alone, or
+        give each another id."""
+        if id:
+            same = [other for other in own if other.id == id]
+            candidate = same[-1] if same and call not in same else call
+            return candidate if same or (candidate and not candidate.is_complete) else None
+        last = own[-1] if own else None
+        if call is not None or last is None:
+            return None
+        begins = last.is_complete and arguments.lstrip().startswith("{")
+        return None if begins and not last.says(arguments) else last
+
+    def _goes_on_with_name(self, call: UpstreamCall, name: str) -> bool:
+        """Whether a name on a new number is more of that of the call before it."""
+        return not call.arguments and self._joined(call.name, name) != call.name
+
+    def _begins(self, call: UpstreamCall, id: str, name: str) -> bool:
+        """Whether a piece begins another call than the last one of its number: by another id, by a
+        name behind whole arguments, or by a name that is no more of the last one."""
+        if id and call.id and id != call.id:
+            return True
+        if not name or not call.name:
+            return False
+        is_other = name != call.name and self._joined(call.name, name) == call.name
+        return is_other or call.is_complete
+
+    def _joined(self, name: str, piece: str) -> str:
+        """A name with a piece behind it: while no tool has the name, and one has both together."""
+        if not name:
+            return piece
+        could_be = any(tool.startswith(name + piece) for tool in self._tool_names)
+        return name + piece if could_be and name not in self._tool_names else name
+
+    def drop(self, calls: Collection[UpstreamCall]) -> None:
+        """Forgets calls that were sent twice."""
+        self._calls = [call for call in self._calls if call not in calls]
+
+    def take_in(self, others: UpstreamCalls) -> None:
+        """Adds what a last message has more: calls that are not here, or are not complete."""
+        own = list(self)
+        for other in others:
+            same = next((call for call in own if _is_same(call, other)), None)
+            if same is None:
+                self._calls.append(other)
+                continue
+            own.remove(same)
+            if not same.is_complete and other.is_complete:
+                self._calls[self._calls.index(same)] = other
+
+
+def _no_json(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")
+
+
+# Python's reader takes NaN and Infinity, which clients cannot read.
+_strict_json = json.JSONDecoder(parse_constant=_no_json).decode
+
+
+def object_text(text: str) -> str | None:
+    """The arguments of a call as they are, where they are an object. Some servers write nothing for
+    an empty one, and some write the text of a text. None for everything else."""
+    try:
+        value = _strict_json(text or "{}")
+        if isinstance(value, str):
+            text, value = value, _strict_json(value)
+    except (ValueError, RecursionError):
+        return None
+    if value is None:
+        return "{}"
+    return (text or "{}") if isinstance(value, dict) else None
+
+
+def argument_value(arguments: str) -> object:
+    """What arguments say, however they are written."""
+    text = object_text(arguments)
+    return arguments if text is None else json.loads(text)
+
+
+def _is_same(call: UpstreamCall, other: UpstreamCall) -> bool:
+    if call.id and call.id == other.id:
+        return True
+    values = (argument_value(each.arguments) for each in (call, other))
+    return call.name == other.name and next(values) == next(values)
+
+
+def _number_of(index: object) -> int | None:
+    """The number of a call; some servers number nothing, and some in text."""
+    if isinstance(index, str):
+        return int(index) if index.isdecimal() else None
+    return read_number(index)

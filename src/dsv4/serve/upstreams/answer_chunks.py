@@ -1,0 +1,200 @@
+"""The pieces of one answer: read from its bytes as they come, and given on without a turn of the
+loop where nothing has to wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any, TypeAlias
+
+from dsv4._format.tokens import EOS
+from dsv4.api.request_fields import JsonObject
+from dsv4.errors import short_repr
+from dsv4.serve.backend import BackendError, Chunk, Chunks, TakeChunks
+from dsv4.serve.upstreams.answer_reader import AnswerReader
+from dsv4.serve.upstreams.http_client import HttpConnection, HttpError, InflatedBody, body_of
+
+# What is said of an answer without a finish reason, by whether it has an end.
+_CUT = {
+    False: "the backend broke off: its stream has no end",
+    True: "the backend ended its stream without a finish reason",
+}
+# How many seconds a server has to go on after a finish reason: a count of tokens may follow it, and
+# the end. Some never send that.
+_GRACE = 2.0
+# What an event says: a piece of the completion, or several.
+ReadEvent: TypeAlias = Callable[[JsonObject], Chunk | list[Chunk]]
+OpenAnswer: TypeAlias = Callable[[], AbstractAsyncContextManager[HttpConnection]]
+
+
+class ChunkReader:
+    """Bytes of one answer in, pieces of the completion out; and whether the answer is whole."""
+
+    def __init__(self, read_event: ReadEvent, key: str | None = None) -> None:
+        """`key` is the gateway's own, which is never told."""
+        self._answer = AnswerReader(key)
+        self._read_event = read_event
+        self._last: Chunk | None = None
+        self.has_reason = False
+        self._goes_on = False  # behind a reason: then it was none, and only an end of the stream is
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the server has said that this was all."""
+        return self._answer.is_done
+
+    @property
+    def seems_whole(self) -> bool:
+        """Whether only a count of tokens can be missing."""
+        return self.has_reason and not self._goes_on
+
+    def feed(self, data: bytes) -> list[Chunk]:
+        """The pieces that more of the body completes; with nothing, those that its end does."""
+        chunks: list[Chunk] = []
+        for event in self._answer.feed(data) if data else self._answer.end():
+            read = _read_chunk(self._read_event, event)
+            had_reason = self.has_reason
+            for chunk in read if isinstance(read, list) else (read,):
+                if had_reason and _says_something(chunk):
+                    self._goes_on = True
+                if chunk.finish is not None:
+                    self.has_reason = True
+                if chunk.ids or chunk.text or self._last is None:
+                    self._last = chunk
+                chunks.append(chunk)
+        return chunks
+
+    def check_end(self) -> None:
+        """Raises a `BackendError` where the answer has no end. What ends without a word was cut: no
+        client may take it for the whole."""
+        if self._last is None:
+            raise BackendError("the backend sent an empty answer")
+        has_end = self.has_reason or _ends_with_eos(self._last)
+        if not has_end or (self._goes_on and not self.is_done):
+            raise BackendError(_CUT[self.is_done])
+
+
+class AnswerChunks(AsyncGenerator[Chunk, None]):
+    """The pieces of an answer, for whoever iterates over them, or takes them as they come.
+
+    The connection is closed when either ends: that is how a backend learns that nobody reads on.
+    How long to wait for the next piece is for the caller to say.
+    """
+
+    def __init__(self, open_answer: OpenAnswer, reader: ChunkReader) -> None:
+        self._open = open_answer
+        self._reader = reader
+        self._pieces = self._iterated()
+
+    async def asend(self, value: None) -> Chunk:
+        return await self._pieces.asend(value)
+
+    async def athrow(self, *error: Any) -> Chunk:
+        return await self._pieces.athrow(*error)
+
+    async def aclose(self) -> None:
+        await self._pieces.aclose()
+
+    async def _iterated(self) -> Chunks:
+        reader = self._reader
+        async with self._open() as answer:
+            body = body_of(answer)
+            while not reader.is_done and (data := await self._read(body)) is not None:
+                chunks = reader.feed(data)
+                for chunk in chunks:
+                    chunk.more = chunk is not chunks[-1]
+                    yield chunk
+                if not data:
+                    break
+            await self._end(answer)
+
+    async def push(self, take: TakeChunks) -> None:
+        """Gives the pieces to `take`, most of them at the moment when their bytes come: every token
+        passes here, and to wake a task for each takes as long as all that is done with it."""
+        reader = self._reader
+        async with self._open() as answer:
+            body = body_of(answer)
+            while not reader.is_done and (data := await self._read(body)) is not None:
+                waiting = take(reader.feed(data))
+                if waiting is not None:
+                    await waiting
+                if not data:
+                    break
+                if body is answer and not reader.has_reason and not reader.is_done:
+                    direct = _DirectWay(reader, take)
+                    await answer.pass_to(direct)
+                    await direct.settle()
+            await self._end(answer)
+
+    async def _read(self, body: HttpConnection | InflatedBody) -> bytes | None:
+        """The next bytes, nothing at the end of the body, None where the rest does not matter."""
+        if not self._reader.seems_whole:
+            return await body.read()
+        try:
+            return await asyncio.wait_for(body.read(), _GRACE)
+        except (HttpError, asyncio.TimeoutError):
+            return None
+
+    async def _end(self, answer: HttpConnection) -> None:
+        if self._reader.is_done:
+            await answer.drained()
+        self._reader.check_end()
+
+
+class _DirectWay:
+    """Gives what comes on a connection to whoever takes it, until something has to wait."""
+
+    def __init__(self, reader: ChunkReader, take: TakeChunks) -> None:
+        self._reader = reader
+        self._take = take
+        self._waiting: Awaitable[None] | None = None
+        self._error: Exception | None = None
+
+    def __call__(self, data: bytes) -> bool:
+        """Whether more can be taken in this way."""
+        reader = self._reader
+        try:
+            self._waiting = self._take(reader.feed(data))
+        except Exception as error:  # which is for whoever waits, and not for the parser of HTTP
+            self._error = error
+            return False
+        return self._waiting is None and not reader.has_reason and not reader.is_done
+
+    async def settle(self) -> None:
+        """Waits for what had to wait, or raises what was in the way."""
+        if self._error is not None:
+            raise self._error
+        if self._waiting is not None:
+            await self._waiting
+
+
+def _read_chunk(read_event: ReadEvent, event: JsonObject) -> Chunk | list[Chunk]:
+    """What an event says. Its texts are texts: all that comes after relies on it."""
+    try:
+        read = read_event(event)
+        if isinstance(read, Chunk) and _is_right(read):
+            return read
+        if isinstance(read, list) and all(map(_is_right, read)):
+            return read
+    except (TypeError, AttributeError, LookupError, ValueError):
+        pass
+    fields = short_repr(list(event))
+    raise BackendError(f"the backend sent an event of another form, with the fields {fields}")
+
+
+def _is_right(chunk: Chunk) -> bool:
+    return chunk.text.__class__ is str and (chunk.delta is None or isinstance(chunk.delta, dict))
+
+
+def _says_something(chunk: Chunk) -> bool:
+    delta = chunk.delta or {}
+    return bool(chunk.ids or chunk.text) or any(delta[name] for name in delta if name != "role")
+
+
+def _ends_with_eos(chunk: Chunk) -> bool:
+    """Whether the model itself has ended a completion, as one that continues a prompt shows."""
+    if chunk.ids is not None:
+        return chunk.ids[-1:] == [EOS.id]
+    return chunk.text.endswith(EOS)

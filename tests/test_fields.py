@@ -1,0 +1,245 @@
+"""The law of fields: a field of a body changes the result, or is refused, or is named, at every
+door.
+
+Every name that any reader here knows is tried at the top, in a message, in a part and in a tool,
+with values that switch something on and off. A door must not answer as if a field were not there
+for all of its values, and must not name it for some values only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import pytest
+
+import dsv4
+from dsv4._check.message_checks import _MEANT, _MEANT_OF_REQUEST
+from dsv4._cli.main import main
+from dsv4._format.dialects import ROLES
+from dsv4._format.texts import read_table
+from dsv4._inputs.line_shapes import LINE_FIELDS
+from dsv4._playground.page_request import PlaygroundContext
+from dsv4._playground.prompt_view import view_prompt
+from dsv4.api import own_bodies, protocols
+from dsv4.api.ignored_fields import FIELDS_READ, HARMLESS_FIELDS, ignored_fields, unwritten_tasks
+from dsv4.api.neutral_request import TRAINING_FIELDS
+from dsv4.errors import path_of
+from dsv4.serve import backends
+from parts import part
+
+VALUES: tuple[Any, ...] = (
+    *(0, 1, 2.5, False, True, "", "high", "query", "none"),
+    *(["x"], {"type": "disabled"}, {"type": "json_object"}, {"effort": "max"}),
+    [{"type": "function", "function": {"name": "g"}}],
+    [{"type": "text", "text": "blocks"}],
+    {"type": "json_schema", "schema": {"type": "object"}, "name": "n"},
+    {"include_usage": True},
+    {"1": 5},
+    {"user_id": "u"},
+    "https://a.example",
+)
+ENGINES = {
+    name
+    for rows in read_table("engine_fields", backends.__file__).values()
+    for names in rows.values()
+    for name in names
+}
+FIELDS = sorted(
+    {
+        *own_bodies.FIELDS_READ,
+        "conversations",
+        *own_bodies.ONLY_OWN,
+        *TRAINING_FIELDS,
+        *ENGINES,
+        *LINE_FIELDS,
+    }
+    | {name for names in (*FIELDS_READ.values(), *HARMLESS_FIELDS.values()) for name in names}
+    | {*_MEANT, *_MEANT_OF_REQUEST, *_MEANT.values(), "task", "extracted_url", "content_blocks"}
+    | {"url", "detail", "signature", "title", "namespace", "strict", "defer_loading", "zzz"}
+)
+
+
+def chat(**fields: Any) -> dict[str, Any]:
+    tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
+    call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    return {
+        "messages": [
+            {"role": "system", "content": "S"},
+            {"role": "user", "content": [{"type": "text", "text": "Q"}]},
+            {"role": "assistant", "content": "A", "reasoning_content": "R", "tool_calls": [call]},
+            {"role": "tool", "content": "T", "tool_call_id": "a"},
+            {"role": "user", "content": "U"},
+        ],
+        "tools": [tool],
+        **fields,
+    }
+
+
+def messages() -> dict[str, Any]:
+    use = {"type": "tool_use", "id": "a", "name": "f", "input": {}}
+    result = {"type": "tool_result", "tool_use_id": "a", "content": "T"}
+    return {
+        "messages": [
+            {"role": "user", "content": [{"type": "text", "text": "Q"}]},
+            {"role": "assistant", "content": [use]},
+            {"role": "user", "content": [result]},
+        ],
+        "max_tokens": 9,
+        "tools": [{"name": "f", "input_schema": {"type": "object"}}],
+    }
+
+
+def responses() -> dict[str, Any]:
+    return {
+        "input": [
+            {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Q"}]},
+            {"type": "function_call", "call_id": "a", "name": "f", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": "a", "output": "T"},
+        ],
+        "tools": [{"type": "function", "name": "f", "parameters": {"type": "object"}}],
+    }
+
+
+BODIES: dict[str, Callable[[], dict[str, Any]]] = {
+    "own": chat,
+    "chat": lambda: chat(model="deepseek-v4.1", max_tokens=9),
+    "chat of V4": lambda: chat(model="deepseek-v4", temperature=1),
+    "messages": messages,
+    "responses": responses,
+}
+
+
+class Place(NamedTuple):
+    """An object of a body, where fields are tried."""
+
+    body: str
+    path: tuple[str | int, ...]
+
+    def bodies(self, field: str) -> Iterator[dict[str, Any]]:
+        """The body with each value of a field that it does not have yet."""
+        for value in VALUES:
+            body = json.loads(json.dumps(BODIES[self.body]()))
+            target = body
+            for step in self.path:
+                target = target[step]
+            if field in target or (field == "role" and value not in ROLES):
+                continue
+            target[field] = value
+            yield body
+
+
+def places() -> list[Place]:
+    found = []
+    for name, make in BODIES.items():
+        body = make()
+        turns = "input" if name == "responses" else "messages"
+        found += [Place(name, ()), Place(name, ("tools", 0))]
+        found += [Place(name, (turns, n)) for n in range(len(body[turns]))]
+        parts = [n for n, turn in enumerate(body[turns]) if isinstance(turn.get("content"), list)]
+        found += [Place(name, (turns, n, "content", 0)) for n in parts]
+        if "function" in body["tools"][0]:
+            found.append(Place(name, ("tools", 0, "function")))
+    return found
+
+
+# Doors: what each answers, and what it says beside that.
+
+
+class Answer(NamedTuple):
+    result: Any
+    words: str
+
+
+def by_reading(body: Any) -> Answer:
+    call = dsv4.api.read(body, settings=dsv4.api.Settings(last_answer="keep"))
+    facts = (call.sampling, call.max_tokens, call.stream, call.n, call.logprobs, call.echo)
+    more = (call.top_logprobs, call.parallel, call.user, call.cache_key, call.include_usage)
+    asked = (call.request.encode().text, call.request.stop, call.request.response_format)
+    return Answer((*asked, *facts, *more), " ".join(call.ignored))
+
+
+def by_serving(body: Any) -> Answer:
+    """What a route of the gateway does: tests/serve/test_ignored_fields.py has the header."""
+    protocol = dsv4.api.body_reader.recognise(body).protocol
+    call = protocols.PROTOCOLS[protocol].read(body, dialect="v4.1")
+    facts = (call.sampling, call.max_tokens, call.stream, call.n, call.logprobs, call.echo)
+    more = (call.top_logprobs, call.parallel, call.user, call.cache_key, call.include_usage)
+    asked = (call.request.encode().text, call.request.stop, call.request.response_format)
+    unread = ignored_fields(body, protocol, "body", dsv4.DIALECTS["v4.1"], own=False)
+    unread += unwritten_tasks(body, call.request)
+    return Answer((*asked, *facts, *more, call.model), " ".join(map(path_of, unread)))
+
+
+def by_checking(body: Any) -> Answer:
+    findings = dsv4.check(body)
+    wrong = [finding for finding in findings if finding.level == "error"]
+    if wrong:
+        raise dsv4.Error(wrong[0].message)
+    prompt = dsv4.api.read(body, settings=dsv4.api.Settings(last_answer="keep")).request.encode()
+    return Answer(prompt.text, " ".join(f"{each.path} {each.message}" for each in findings))
+
+
+def on_the_page(body: Any) -> Answer:
+    side = view_prompt({"source": json.dumps(body)}, PlaygroundContext())["sides"][0]
+    return Answer(side["rows"], " ".join(side["unread"]))
+
+
+@pytest.fixture
+def by_command(
+    tmp_path: Any, capsys: pytest.CaptureFixture[str]
+) -> Callable[[str], Callable[[Any], Answer]]:
+    def door(command: str) -> Callable[[Any], Answer]:
+        def answer(body: Any) -> Answer:
+            file = tmp_path / "body.json"
+            file.write_text(json.dumps(body))
+            status = main([command, str(file)])
+            printed = capsys.readouterr()
+            if status:
+                raise dsv4.Error(printed.err)
+            return Answer(printed.out, printed.err)
+
+        return answer
+
+    return door
+
+
+def broken(place: Place, field: str, door: Callable[[Any], Answer]) -> str | None:
+    """How a door breaks the law for a field, None if it does not."""
+    usual = door(BODIES[place.body]())
+    silent, seen = [], set()
+    for body in place.bodies(field):
+        try:
+            answer = door(body)
+        except dsv4.Error:
+            seen.add("refused")
+            continue
+        if answer.result != usual.result:
+            seen.add("changed")
+        elif field in answer.words and answer.words != usual.words:
+            seen.add("named")
+        else:
+            silent.append(body)
+    # A value may well be the usual one, where others change something or are refused.
+    if silent and ("changed" not in seen and "refused" not in seen):
+        return f"{place.body} {path_of((*place.path, field))}: {sorted(seen)}, and silent"
+    return None
+
+
+CASES = [(place, field) for place in places() for field in FIELDS]
+
+
+def failures(cases: Any, door: Callable[[Any], Answer]) -> list[str]:
+    return [words for place, field in cases if (words := broken(place, field, door))]
+
+
+@pytest.mark.parametrize("door", [by_reading, by_serving, by_checking, on_the_page])
+def test_no_field_is_lost_in_silence(door: Callable[[Any], Answer]) -> None:
+    of = {by_reading: 31, by_serving: 31}.get(door, 211)
+    assert failures(part(CASES, of), door) == []
+
+
+@pytest.mark.parametrize("command", ["encode", "count", "show"])
+def test_no_command_loses_one(command: str, by_command: Any) -> None:
+    assert failures(part(CASES, 499), by_command(command)) == []
