@@ -128,6 +128,7 @@ CONVERSATIONS: list[Any] = [
     pytest.param({"messages": HI, "prompt": "Hi", "response": "Hello"}, PLAIN, id="a log"),
     pytest.param({"conversations": TURNS[:1], "output": "Hello"}, PLAIN, id="turns and output"),
     pytest.param({"messages": HELLO, "answer": "42"}, PLAIN, id="messages with their answer"),
+    pytest.param({"messages": json.dumps(HELLO), "tools": "[]"}, PLAIN, id="messages as text"),
     # Messages
     pytest.param(
         {"system": [{"type": "text", "text": "Be kind"}], "messages": HELLO, "max_tokens": 9},
@@ -389,11 +390,6 @@ REFUSED: list[Any] = [
         },
         "chat_template_kwargs.custom_instructions: found 'Be kind'",
         id="SmolTalk2",
-    ),
-    pytest.param(
-        {"messages": json.dumps(HELLO), "tools": "[]"},
-        'messages: found \'[{"role": ',
-        id="messages as text",
     ),
     pytest.param(
         {"conversations": [TURNS[0], {"from": "gpt", "value": "<|begin_of_thought|>Hm"}]},
