@@ -49,7 +49,7 @@ PYRIGHT := if $(BIN)/pyright --version >/dev/null 2>&1; \
 	then $(BIN)/pyright --pythonpath $(BIN)/python $$FILES; \
 	else echo "pyright cannot run here, so mypy alone has checked the types"; fi
 
-.PHONY: demo examples test run-tests check-all check-types test-coverage test-training test-all test-thorough test-mutants test-grammar test-large test-pythons test-wheel test-browser test-static-playground test-llamacpp test-official test-vllm test-sglang test-litellm clients implementations follow docs site dist format bench fuzz clean
+.PHONY: demo examples test run-tests check-all check-types test-coverage test-training test-all test-thorough test-mutants test-grammar test-large test-pythons test-wheel test-browser test-static-playground test-llamacpp test-official test-vllm test-sglang test-litellm clients implementations follow official-copies docs site dist format bench fuzz slips clean
 
 demo: $(VENV)/installed
 	$(BIN)/python examples/demo.py
@@ -201,6 +201,11 @@ implementations: $(VENV)/installed-for-tests
 follow: $(VENV)/installed-for-tests
 	$(BIN)/python scripts/follow.py $(PACKAGE)
 
+# Which official encoder vLLM, SGLang, ftllm and SpecForge carry in their newest wheels, by its SHA-256:
+# a file that is not known ends it with status 1. The wheels are 600 MB.
+official-copies: $(VENV)/installed-for-tests
+	$(BIN)/python scripts/official_copies.py $(PACKAGE)
+
 # Pages in a real browser. Without Chromium they are skipped, and say so; without npm, those that
 # look at a page as axe-core does.
 AXE := axe-core@4.10.3
@@ -232,6 +237,12 @@ fuzz: $(VENV)/installed-for-fuzzing
 	mkdir -p build/fuzz
 	$(BIN)/python fuzz/parse_fuzz.py build/fuzz fuzz/corpus -dict=fuzz/markup.dict \
 		-artifact_prefix=build/fuzz/ -max_total_time=$(SECONDS)
+
+# One slip in well-formed blocks: each token of their markup lost, doubled or exchanged. `TWO=20000`
+# tries more texts with two slips.
+TWO ?= 2000
+slips: $(VENV)/installed-for-tests
+	$(BIN)/python fuzz/slips.py --two $(TWO)
 
 clean:
 	rm -rf $(VENV) $(VENV)-training $(VENV)-vllm $(VENV)-sglang $(VENV)-litellm $(VENV)-mutants build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -16,10 +16,10 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 import jsonschema
@@ -69,8 +69,7 @@ PAGE = '<!doctype html>\n<form name="f"><input name="q" value="a=b">\n</form>\n'
 DIFF = "--- a\n+++ b\n@@ -1 +1 @@\n-x = 1\n+x = 2\n"
 
 
-@dataclass(frozen=True)
-class Block:
+class Block(NamedTuple):
     """A well-formed block of calls, and the text around it."""
 
     name: str
@@ -78,7 +77,7 @@ class Block:
     dialect: Literal["v4", "v4.1"] = "v4"
     before: str = ""
     behind: str = EOS
-    tools: list[dict[str, Any]] = field(default_factory=lambda: TOOLS)
+    tools: list[dict[str, Any]] = TOOLS
 
 
 BLOCKS = [
@@ -185,8 +184,8 @@ def slips(tokens: list[Token]) -> Iterator[Slip]:
 
 
 def _may_move(token: Token) -> bool:
-    """Whether a token may change places: not a value, which would lose its own place."""
-    return token.is_markup or (len(token.text) < 32 and "\n" not in token.text)
+    """Whether a token may change places: markup, a name, or a value that looks like one."""
+    return token.is_markup or re.fullmatch(r"[\w.:-]+", token.text) is not None
 
 
 def two_slips(block: Block, chance: random.Random) -> Slip:

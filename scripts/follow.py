@@ -156,6 +156,18 @@ ANY_RELEASE = ("certifi", "litellm-enterprise", "litellm-proxy-extras")
 # The package.
 
 
+def newest(requirement: str) -> str:
+    """The requirement with a version: without one, that of the newest release. What is in a folder
+    from the last time may be older."""
+    if "==" in requirement:
+        return requirement
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed"]
+    only = ["--no-deps", "--only-binary", ":all:", "--report", "-", requirement]
+    done = subprocess.run([*pip, *only], stdout=subprocess.PIPE, text=True, check=True)
+    (release,) = json.loads(done.stdout)["install"]
+    return f"{requirement}=={release['metadata']['version']}"
+
+
 def wheel_of(requirement: str) -> Path:
     folder = BUILD / requirement.replace("==", "-")
     found = sorted(folder.glob("*.whl"))
@@ -267,6 +279,7 @@ def environment(
 
 def follow_library(requirement: str, library: FollowedLibrary) -> int:
     """Runs the tests that use a library, with this release of it."""
+    requirement = newest(requirement)
     name, _, version = requirement.partition("==")
     wanted = f"{name}[{library.extra}]" if library.extra else name
     folder = BUILD / requirement.replace("==", "-") / "venv"
@@ -448,6 +461,7 @@ def main(requirement: str, recording: str = "") -> int:
         return follow_library(requirement, LIBRARIES[name])
     if name not in PACKAGES:
         raise SystemExit(f"{name}: expected one of {', '.join((*PACKAGES, *LIBRARIES))}")
+    requirement = newest(requirement)
     wheel = wheel_of(requirement)
     version = wheel.name.split("-")[1]
     release = running(PACKAGES[name], wheel)

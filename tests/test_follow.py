@@ -7,7 +7,11 @@ import importlib.util
 import json
 import re
 import sys
+from hashlib import sha256
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 
@@ -109,3 +113,42 @@ def test_changes_are_told_in_the_words_of_the_table(follow: Any) -> None:
 def test_a_package_that_is_not_followed_is_named(follow: Any) -> None:
     with pytest.raises(SystemExit, match="numpy: expected one of vllm, "):
         follow.main("numpy==2.0")
+
+
+def test_without_a_version_it_is_the_newest_and_not_that_of_the_last_time(
+    follow: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    report = {"install": [{"metadata": {"version": "2.0"}}]}
+    asked: list[list[str]] = []
+
+    def run(command: list[Any], **_: Any) -> Any:
+        asked.append([str(word) for word in command])
+        return SimpleNamespace(stdout=json.dumps(report))
+
+    monkeypatch.setattr(follow.subprocess, "run", run)
+    monkeypatch.setattr(follow, "BUILD", tmp_path)
+    for version in ("1.0", "2.0"):
+        (tmp_path / f"vllm-{version}").mkdir()
+        (tmp_path / f"vllm-{version}" / f"vllm-{version}-py3-none-any.whl").touch()
+    assert follow.wheel_of(follow.newest("vllm")).name == "vllm-2.0-py3-none-any.whl"
+    assert follow.newest("vllm==1.0") == "vllm==1.0"
+    assert len(asked) == 1
+
+
+def test_an_official_file_is_known_by_its_sum_and_another_is_new(
+    follow: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Any
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    copies = importlib.import_module("official_copies")
+    text = "def encode_messages():\n    pass\n\n\ndef render_message():\n    pass\n"
+    wheel = tmp_path / "vllm-9.0-py3-none-any.whl"
+    with ZipFile(wheel, "w") as archive:
+        archive.writestr("vllm/encoding.py", text)
+        archive.writestr("vllm/other.py", "pass")
+    monkeypatch.setattr(copies, "newest", lambda package: package)
+    monkeypatch.setattr(copies, "wheel_of", lambda requirement: wheel)
+    assert copies.main(["vllm"]) == 1
+    assert "vllm 9.0: vllm/encoding.py: NEW" in capsys.readouterr().out
+    monkeypatch.setitem(copies.RELEASES, sha256(text.encode()).hexdigest(), "v5")
+    assert copies.main(["vllm"]) == 0
+    assert "the official file of v5" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""Tags that lost a part or have one twice (recovery.md, rules 36, 37 and 45).
+"""Tags that lost a part or have one twice (recovery.md, rules 36 to 38, 42, 43 and 45).
 
 What `fuzz/slips.py` counts for all tokens of many blocks is told here one by one, on both sides of
 each boundary.
@@ -146,3 +146,180 @@ class TestQuotesAroundAName:
     def test_a_name_that_is_not_declared_stays(self) -> None:
         message = read(in_block(calling("zsh>", command="ls")))
         assert calls_of(message) == [("zsh>", {"command": "ls"})]
+
+
+class TestDamagedTagsBehindAClose:
+    """Rule 38: a value ends at its own close, though what follows is damaged."""
+
+    TABLE = f"{invoke('rows')}\n{parameter('table')}users{PARAMETER_END}\n"
+
+    @each_row(
+        "opening",
+        [
+            f'<{DSML}{DSML}parameter name="where" string="true">',
+            f'<{DSML}{DSML} parameter name="where" string="true">',
+            f'<{DSML} name="where" string="true">',
+            f'{DSML}parameter name="where" string="true">',
+            f'{DSML}<parameter name="where" string="true">',
+            f'<\n{DSML}parameter name="where" string="true">',
+        ],
+    )
+    def test_is_read(self, opening: str) -> None:
+        text = f"{self.TABLE}{opening}id = 7{PARAMETER_END}\n{INVOKE_END}\n"
+        assert calls_of(read(in_block(text))) == [ROWS]
+
+    @each_row(
+        "opening",
+        [
+            f'<parameter{DSML} name="where" string="true">',
+            f'<{DSML} name=parameter"where" string="true">',
+            f'<{DSML}parameter name="where string="true">',
+        ],
+    )
+    def test_makes_the_call_incomplete(self, opening: str) -> None:
+        text = f"{self.TABLE}{opening}id = 7{PARAMETER_END}\n{INVOKE_END}\n"
+        assert is_not_made(read(in_block(text)), "rows")
+
+    def test_text_between_makes_the_close_a_part_of_the_value(self) -> None:
+        value = f"a{PARAMETER_END}b{DSML}"
+        assert calls_of(read(in_block(calling("note", title=value)))) in (
+            [("note", {"title": value})],
+            [],
+        )
+
+    @each_row("name", ["bash", "ping"])
+    def test_an_opening_with_its_token_twice_or_without_its_word(self, name: str) -> None:
+        call = LS if name == "bash" else (name, {})
+        for head in (f"<{DSML}{DSML}invoke", f"<{DSML}"):
+            text = written(call).replace(f"<{DSML}invoke", head, 1)
+            assert calls_of(read(in_block(text))) == [call]
+
+    @each_row("text", [f'<invoke{DSML} name="bash">\n', f"{DSML}\n", f"x {DSML} y\n"])
+    def test_what_is_left_of_a_call_in_a_block_is_told(self, text: str) -> None:
+        message = read(in_block(text + written(LS)))
+        assert calls_of(message) in ([LS], [])
+        assert message.dropped
+
+    def test_an_opening_before_itself_is_a_stutter(self) -> None:
+        text = written(LS).replace(COMMAND, COMMAND[:-1] + COMMAND)
+        assert calls_of(read(in_block(text))) == [LS]
+        text = written(LS).replace(BASH, BASH[:-1] + BASH)
+        assert calls_of(read(in_block(text))) == [LS]
+
+
+class TestDamagedCloses:
+    """Rule 38: what is left of a close is no part of a value that runs."""
+
+    @each_row(
+        "close",
+        [
+            *("<", "</", DSML, f"</{DSML}", f"</parameter{DSML}>", f"{DSML}</parameter>"),
+            *(f"</{DSML}>parameter", f"</{DSML}parameter{PARAMETER_END}"),
+            *("</｜DSM｜parameter>", f"</{DSML}{DSML}"),
+        ],
+    )
+    def test_makes_the_call_incomplete(self, close: str) -> None:
+        text = f"{BASH}\n{COMMAND}ls{close}\n{INVOKE_END}\n"
+        assert is_not_made(read(in_block(text)), "bash")
+
+    @each_row("close", [f"</{DSML}{DSML}parameter>", "</parameter>", f"</{DSML}>"])
+    def test_is_read(self, close: str) -> None:
+        text = f"{BASH}\n{COMMAND}ls{close}\n{INVOKE_END}\n"
+        assert calls_of(read(in_block(text))) == [LS]
+
+    @each_row("end", ["a <b>", "x</p>", "1 ｜ 2", "</div>\n", f"</{DSML}param"])
+    def test_a_value_with_its_own_close_is_never_doubted(self, end: str) -> None:
+        call = ("note", {"title": f"ls{end}"})
+        assert calls_of(read(in_block(written(call)))) == [call]
+
+    @each_row("end", ["x</p>", "1 ｜ 2", "a > b"])
+    def test_an_implied_end_behind_other_text(self, end: str) -> None:
+        text = f"{BASH}\n{COMMAND}ls{end}\n{INVOKE_END}\n"
+        assert calls_of(read(in_block(text))) == [("bash", {"command": f"ls{end}"})]
+
+    def test_a_close_without_its_bracket_before_a_missing_parameter(self) -> None:
+        text = written(ROWS).replace(f"users{PARAMETER_END}", f"users{DSML}parameter>")
+        assert calls_of(read(in_block(text))) == [ROWS]
+        text = written(ROWS).replace(f"7{PARAMETER_END}", f"7{DSML}parameter>")
+        assert is_not_made(read(in_block(text)), "rows")
+
+    @each_row("value, number", [(">5", 5), ("5</", 5), (">[5]</", [5]), (">>5", ">>5")])
+    def test_json_with_a_bracket_too_many(self, value: str, number: Any) -> None:
+        text = f"{invoke('wait')}\n{parameter('seconds', 'false')}{value}{PARAMETER_END}\n"
+        message = read(in_block(f"{text}{INVOKE_END}\n"))
+        made = [*calls_of(message), *incomplete_of(message)]
+        assert made == [("wait", {"seconds": number})]
+        assert len(message.tool_calls) == (not isinstance(number, str))
+
+    @each_row("tag", ['string="true>a = "b">', 'string="true"/'])
+    def test_a_tag_with_a_part_of_the_value_in_it(self, tag: str) -> None:
+        text = f'{BASH}\n<{DSML}parameter name="command" {tag}{PARAMETER_END}\n{INVOKE_END}\n'
+        assert is_not_made(read(in_block(text)), "bash")
+
+
+class TestTheBracketIsMissing:
+    """Rule 43."""
+
+    def test_of_all_openings(self) -> None:
+        text = f"Let me look.\n\n{BLOCK}\n{written(LS)}{BLOCK_END}"
+        message = read(text.replace(f"<{DSML}", DSML))
+        assert calls_of(message) == [LS]
+        assert message.content == "Let me look."
+
+    @each_row("before, acts", [("\n", True), (">", True), ("so ", False), ("`", False)])
+    def test_where_it_acts(self, before: str, acts: bool) -> None:
+        message = read(f"I call{before}{written(LS)[1:].rstrip()}")
+        assert len(message.tool_calls) == acts
+
+    @each_row("text", [f"{DSML}tool_calls>", f"a\n{DSML}tool_calls>\nb", f"{DSML}invoke>"])
+    def test_a_mention_is_text(self, text: str) -> None:
+        assert read(text).content == text
+
+    def test_unless_quoted(self) -> None:
+        text = f"```\n{written(LS).replace(f'<{DSML}', DSML)}```\nSo."
+        assert read(text).content == text
+
+    def test_closes_behind_a_block_are_orphans(self) -> None:
+        text = f"{BLOCK}\n{written(LS)}{BLOCK_END}\n{DSML}tool_calls>{EOS}"
+        message = read(text)
+        assert (calls_of(message), message.content) == ([LS], "")
+
+    def test_ascii_bars_open_nothing(self) -> None:
+        text = f"a\n{written(LS)[1:].rstrip()}".replace("｜", "|")
+        assert read(text).tool_calls == ()
+
+
+class TestAnOpeningAlone:
+    """Rule 42."""
+
+    @each_row(
+        "name, end, is_made",
+        [
+            ("bash", f"{invoke('ping')}{INVOKE_END}", False),
+            ("bash", "", False),
+            ("bash", f"{BLOCK}{invoke('ping')}{INVOKE_END}", False),
+            ("bash", f"{PARAMETER_END}\n{INVOKE_END}", False),
+            ("bash", INVOKE_END, True),  # with its own close it is complete
+            ("note", "", False),  # nothing is said to be required
+            ("wait", "", True),  # nothing is
+            ("ping", "", True),
+            ("wait", f"{PARAMETER_END}\n{INVOKE_END}", True),
+        ],
+    )
+    def test_is_incomplete(self, name: str, end: str, is_made: bool) -> None:
+        message = read(in_block(f"{invoke(name)}\n{end}\n"))
+        assert (name in [call for call, _ in calls_of(message)]) == is_made
+        assert is_made or message.dropped
+
+    def test_a_stutter_is_seen_through_a_wrapper(self) -> None:
+        message = read(in_block(f"{BASH}\n{BLOCK}\n{written(LS)}"))
+        assert calls_of(message) == [LS]
+        assert message.incomplete == ()
+
+    def test_a_required_key_that_is_missing_is_reported(self) -> None:
+        message = read(in_block(calling("rows", table="users")))
+        assert calls_of(message) == [("rows", {"table": "users"})]
+        assert kinds_of(message) == ["missing_required"]
+        body = f'{invoke("rows")}\n{{"table": "users"}}\n{INVOKE_END}\n'
+        assert kinds_of(read(in_block(body))) == ["json_body", "missing_required"]
+        assert kinds_of(read(in_block(written(ROWS)))) == []

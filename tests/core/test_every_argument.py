@@ -101,7 +101,6 @@ def test_is_read(body: str) -> None:
         f'{TABLE}\n{{"where": "id = 7}}',
         f"{TABLE}\n{{where: 'id = 7'}}",
         f'{{"where": "id = 7}}\n{TABLE}',
-        f'{TABLE}\n{DSML}parameter name="where" string="true">id = 7{PARAMETER_END}',
         f"where: id = 7\n{TABLE}",
         f"{parameter('table')}users{INVOKE_END}\n{parameter('where')}id = 7{INVOKE_END}",
     ],
@@ -127,8 +126,10 @@ OPENING, SLASHED = invoke("delete_rows"), invoke("delete_rows").replace(">", "/>
         # A parameter's close in place of the invoke's.
         (f"{OPENING}{TABLE}{WHERE}{PARAMETER_END}", BOTH),
         (f"{OPENING}\n{TABLE}\n{WHERE}\n{PARAMETER_END}\n", BOTH),
-        # Nothing but the opening has come, and the model ended there.
-        (OPENING, {}),
+        # A parameter without its bracket (rule 43).
+        (f"{OPENING}{TABLE}\n{WHERE[1:]}\n{INVOKE_END}\n", BOTH),
+        # Nothing but the opening has come (rule 42), and the model ended there.
+        (OPENING, None),
         (f"{OPENING}{EOS}", None),
         (f"{OPENING}</think>{EOS}", None),
     ],

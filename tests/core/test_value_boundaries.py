@@ -164,14 +164,8 @@ class TestItsOwnClose:
         text = f"{of('a')}{PARAMETER_END}{behind}{INVOKE_END}{BLOCK_END}{EOS}"
         is_read(text, [("write_file", {"path": "a"})] if made else None)
 
-    @each_row(
-        "end",
-        [
-            f'\n<{DSML}parameter name="content\n\n{INVOKE_END}',
-            f'\n{DSML}parameter name="content">b',
-        ],
-    )
-    def test_before_a_parameter_that_is_lost(self, end: str) -> None:
+    def test_before_a_parameter_that_is_lost(self) -> None:
+        end = f'\n<{DSML}parameter name="content\n\n{INVOKE_END}'
         message = read(f"{of('a')}{PARAMETER_END}{end}{BLOCK_END}{EOS}", tools=TOOLS)
         assert is_not_made(message, "write_file")
         assert [call.arguments for call in message.incomplete] == ['{"path": "a"}']

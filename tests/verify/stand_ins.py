@@ -12,6 +12,7 @@ from dsv4.profiles.text_shields import TEXT_PLACES, shielded, unshielded
 from dsv4.verify import PROBES, Hypothesis, Observation, Reply
 from dsv4.verify.fits import usual_count
 from dsv4.verify.hypotheses import forecasts_of_probes
+from dsv4.verify.probes import words
 
 FORECASTER = forecasts_of_probes()
 VLLM = Hypothesis("vllm-0.32", "v4")
@@ -57,7 +58,10 @@ def variant(name: str) -> FaultVariant:
 # A server to send requests to.
 
 
-IGNORED = ("model", "max_tokens", "temperature", "stream", "stream_options", "return_token_ids")
+IGNORED = (
+    *("model", "max_tokens", "max_completion_tokens", "temperature"),
+    *("stream", "stream_options", "return_token_ids"),
+)
 
 
 class StandIn:
@@ -101,18 +105,22 @@ class StandIn:
             prompt = "What a template makes of tools that it does not know."
         count = self._count(hypothesis, prompt)
         self.tokens += count
-        answer = {"role": "assistant", "content": "Hi"}
-        size = min(int(body.get("max_tokens", 1)), 5)
+        most = int(body.get("max_tokens", body.get("max_completion_tokens", 5)))
+        size = min(most, 5)
+        answer = {"role": "assistant", "content": words(size)}
+        finish = "length" if size == most else "stop"
+        named = {"model": body["model"]} if "model" in body else {}
         usage = {
             "prompt_tokens": count + (size if self.adds_completion else 0),
             "completion_tokens": size,
         }
         if body.get("stream"):
-            end = {"choices": [{"delta": {}, "finish_reason": "stop"}]}
-            events = ({"choices": [{"delta": answer}]}, end, {"choices": [], "usage": usage})
+            end = {"choices": [{"delta": {}, "finish_reason": finish}]}
+            begin = {**named, "choices": [{"delta": answer}]}
+            events = (begin, end, {"choices": [], "usage": usage})
             return Reply(200, events=events)
-        choice = {"message": answer, "finish_reason": "stop"}
-        whole: dict[str, Any] = {"choices": [choice], "usage": usage}
+        choice = {"message": answer, "finish_reason": finish}
+        whole: dict[str, Any] = {**named, "choices": [choice], "usage": usage}
         if self.shows_ids and body.get("return_token_ids"):
             dialect = hypothesis.server.release(hypothesis.dialect)
             whole["prompt_token_ids"] = FORECASTER.counter.ids(prompt, dialect, TEXT_PLACES)

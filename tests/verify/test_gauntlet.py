@@ -16,7 +16,7 @@ from dsv4.verify.doubts import possible_answers
 from dsv4.verify.hypotheses import clean_servers
 from dsv4.verify.probes import FOLLOW_UPS
 from dsv4.verify.verdicts import Explanation
-from parts import part
+from parts import ALL, part
 
 MODES = ("quick", "default", "full")
 # What is promised: so many of all servers, of which so many have faults that no table lists, and so
@@ -99,7 +99,9 @@ def test_listed_faults_are_named(mode: str) -> None:
         assert accused(report) <= each.allowed, each.name
         if not is_named(each, report):
             missed.append(each.name)
-    assert len(missed) * 100 <= len(servers) * (100 - LEAST_NAMED), missed
+    # A part is no fair sample: one that is missed may be in it.
+    most = len(servers) * (100 - LEAST_NAMED) // 100 if ALL else 1
+    assert len(missed) <= most, missed
 
 
 def test_a_quick_run_is_quick(look_among: LookAmong) -> None:

@@ -15,7 +15,7 @@ from rows import each_row
 
 def ways_of(truth: Hypothesis, **options: Any) -> dict[str, Any]:
     report: Report = run(StandIn(truth), forecaster=FORECASTER, **options)
-    return {f.id: f for f in report.findings if f.id in OWN_WAYS[truth.profile]}
+    return {f.id: f for f in report.findings if f.id in OWN_WAYS[truth.server.family]}
 
 
 @each_row("truth", [(each,) for each in clean_servers()])
@@ -31,9 +31,9 @@ def test_each_is_shown_by_what_a_server_like_it_would_count(truth: Hypothesis) -
 
 # Dialects have rules of their own, and servers other defaults than the released encoder.
 WAYS = [
-    ("vllm-0.32", "v4", {*OWN_WAYS["vllm-0.32"]}),
+    ("vllm-0.32", "v4", {*OWN_WAYS["vllm"]}),
     # It refuses the effort that V4 takes for another one.
-    ("vllm-0.32", "v4.1", {*OWN_WAYS["vllm-0.32"]} - {"effort-medium-as-low"}),
+    ("vllm-0.32", "v4.1", {*OWN_WAYS["vllm"]} - {"effort-medium-as-low"}),
     # What else it does has prompts of as many tokens, as long as nobody asks it to think.
     ("sglang-0.5.23", "v4", {"thinking-type-ignored"}),
 ]

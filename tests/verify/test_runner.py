@@ -32,7 +32,7 @@ from dsv4.verify import (
 from dsv4.verify.answers import value_at
 from dsv4.verify.choice import MOST_QUICK, likely_servers
 from dsv4.verify.doubts import MOST_REPEATS
-from dsv4.verify.hypotheses import clean_servers
+from dsv4.verify.hypotheses import SERVERS, clean_servers
 from dsv4.verify.own_word import OWN_WORD_REQUESTS
 from dsv4.verify.probes import PROBES, probes
 from dsv4.verify.prompt_routes import ROUTES
@@ -374,7 +374,7 @@ class TestFindings:
     def test_whatever_is_wrong_has_a_request_that_shows_it(self) -> None:
         report = report_on(StandIn(VLLM), mode="full")
         wrong = {f.id: f.curl for f in report.findings if f.verdict in ("fault", "differs")}
-        assert {"inject-user", "stops-finish", "schema-invalid"} <= wrong.keys()
+        assert {"inject-user", "schema-invalid"} <= wrong.keys()
         assert all(line.startswith("curl ") for line in wrong.values())
         assert '"strict": true' in wrong["schema-invalid"]
 
@@ -383,10 +383,10 @@ class TestFindings:
         kept = next(f for f in report.findings if f.id == "tools-kept-at-none")
         assert (kept.verdict, report.groups["tools"]) == ("differs", "differs")
 
-    @pytest.mark.parametrize("profile", OWN_WAYS)
+    @pytest.mark.parametrize("profile", SERVERS)
     def test_own_ways_change_nothing_on_their_server(self, profile: str) -> None:
         clean = server(profile, "v4")
-        for id in OWN_WAYS[profile]:
+        for id in OWN_WAYS[clean.server.family]:
             assert not visible(server(profile, "v4", id)), id
         assert not clean.faults
 
@@ -547,15 +547,12 @@ class TestTheRun:
         report = report_on(Short(VLLM))
         assert (report.verdict.outcome, report.verdict.faults) == ("explained", ())
         (note,) = report.notes
-        assert note == f"2 of {len(probes()) + 2} requests got no count: {TOO_LONG} (2)."
+        assert note == f"3 of {len(probes()) + 2} requests got no count: {TOO_LONG} (3)."
 
     def test_answers_longer_than_they_may_be_are_a_finding(self) -> None:
         class Long(StandIn):
             def post(self, path: str, body: Mapping[str, Any]) -> Reply:
-                reply = super().post(path, body)
-                if isinstance(reply.body, dict) and "usage" in reply.body:
-                    reply.body["usage"]["completion_tokens"] = 400
-                return reply
+                return super().post(path, {**body, "max_tokens": 5})
 
         report = report_on(Long(VLLM))
         (finding,) = [f for f in report.findings if f.id == "max-tokens-ignored"]

@@ -216,5 +216,58 @@ UNKNOWN_FAULTS = _all(
 # Counts do not show these: names and values of as many tokens. Prompts do.
 UNCOUNTED_FAULTS = _all(
     _history("argument-renamed", _arguments(_renamed)),
+    _history("values-as-texts", _arguments(lambda a: {k: str(v) for k, v in a.items()})),
+    _history("arguments-sorted", _arguments(lambda a: dict(sorted(a.items(), reverse=True)))),
     _history("cities-moved", _arguments(lambda a: {k: _moved(v) for k, v in a.items()})),
+)
+
+
+def _cut(most: int) -> Text:
+    return lambda text: text[:most]
+
+
+def _without_repeats(given: list[Body]) -> list[Body]:
+    return [m for n, m in enumerate(given) if m not in given[:n]]
+
+
+def _without_neighbours(given: list[Body]) -> list[Body]:
+    return [m for n, m in enumerate(given) if not n or m != given[n - 1]]
+
+
+def _first_tools(count: int) -> Callable[[Body], Body]:
+    return lambda body: {**body, "tools": body["tools"][:count]} if body.get("tools") else body
+
+
+def _schemas(change: Callable[[Body], Body]) -> Callable[[Body], Body]:
+    """A change of the schema of every property of every tool."""
+
+    def function(given: Body) -> Body:
+        parameters = given.get("parameters") or {}
+        own = {
+            name: change(schema) for name, schema in (parameters.get("properties") or {}).items()
+        }
+        return {**given, "parameters": {**parameters, "properties": own}} if own else given
+
+    return _functions(function)
+
+
+def _without(key: str) -> Callable[[Body], Body]:
+    return lambda given: {k: v for k, v in given.items() if k != key}
+
+
+def _texts_only(given: Body) -> Body:
+    return {key: value for key, value in given.items() if isinstance(value, str)}
+
+
+# What only long, many or repeated things show, by the request that has all of them.
+CROWDED_FAULTS = _all(
+    *(_system(f"systems-cut-at-{n}", _texts(_cut(n), "system")) for n in (500, 1000, 2000)),
+    *(_tools(f"tools-cut-at-{n}", _first_tools(n)) for n in (8, 9)),
+    *(_tools(f"descriptions-cut-at-{n}", _described(_cut(n))) for n in (256, 500)),
+    _tools("enums-lost", _schemas(_without("enum"))),
+    _tools("defaults-lost", _schemas(_without("default"))),
+    _tools("names-lowered", _functions(lambda f: {**f, "name": f["name"].lower()})),
+    _history("repeats-lost", _messages(_without_repeats)),
+    _history("neighbours-lost", _messages(_without_neighbours)),
+    _history("values-lost", _arguments(_texts_only)),
 )

@@ -81,6 +81,7 @@ def har(*entries: tuple[Any, int, str]) -> str:
 USER = {"role": "user", "content": "Hi"}
 ASKS = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
 RESULT = {"role": "tool", "tool_call_id": "c1", "content": "5"}
+CALLS = {"role": "assistant", "content": "", "tool_calls": [ASKS]}
 FINE = request(USER)
 BROKEN = request({"role": "user", "content": 5})
 SAID = chat({"content": "Hello."})
@@ -283,6 +284,20 @@ INPUTS = [
         "request",
         1,
         "client",
+    ),
+    Input(
+        "a request that loses the reasoning of a turn",
+        text_of(request(USER, CALLS, RESULT, tools=TOOLS)),
+        "request",
+        1,
+        "client",
+        "dsv4 heal",
+    ),
+    Input(
+        "the same, sent to another server",
+        curl(request(USER, CALLS, RESULT, tools=TOOLS)).replace("api.deepseek.com", "gpu.local"),
+        "request",
+        0,
     ),
     Input("a curl line", curl(FINE), "request", 0, words="api.deepseek.com"),
     Input(

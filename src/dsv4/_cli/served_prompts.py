@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
-from typing import cast
 
 import dsv4
 from dsv4._cli.command_output import FINDINGS, Failure
 from dsv4.profiles import Profile, render
+from dsv4.profiles.decoded_prompts import decoded_prompt
 from dsv4.profiles.official_api import served_release
 from dsv4.profiles.server_requests import as_object
-from dsv4.profiles.text_shields import shielded, unshielded_value
-from dsv4.types import MessageInput, ToolInput
+from dsv4.profiles.text_shields import shielded
 
 
 def served_request(
@@ -27,18 +25,12 @@ def served_request(
         text = render(
             body if profile.special_text_acts else shielded(body), profile, dialect=dialect
         )
-        decoded = dsv4.decode(text, dialect=profile.release(dialect))
+        decoded = decoded_prompt(text, profile.release(dialect))
     except dsv4.Error as error:
         raise Failure(f"{place}: {profile.server}: {error}", FINDINGS) from None
     if not decoded.exact:
         print(f"dsv4: {place}: {decoded.notes[-1].text}", file=sys.stderr)
     request = decoded.request
-    if not profile.special_text_acts:
-        request = replace(
-            request,
-            messages=cast("list[MessageInput]", unshielded_value(list(request.messages))),
-            tools=cast("list[ToolInput] | None", unshielded_value(request.tools)),
-        )
     release = served_release(body.get("model")) if profile.dialect_of_body is not None else None
     if release is None or release.dialect != dialect:
         return request, None

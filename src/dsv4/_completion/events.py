@@ -39,6 +39,7 @@ DiagnosticKind: TypeAlias = Literal[
     "json_calls",
     "json_body",
     "unwrapped_arguments",
+    "missing_required",
     "limit",
     # Parameters.
     "duplicate_parameter",

@@ -74,6 +74,15 @@ def read_json(text: str) -> JsonReading | None:
     return None
 
 
+def read_value(text: str) -> JsonReading | None:
+    """Reads JSON, also with one more bracket of its tags around it (rule 38): `>42`, `42</`."""
+    reading = read_json(text)
+    if reading is None and (inner := text.strip().removeprefix(">").removesuffix("</")) != text:
+        reading = read_json(inner)
+        return None if reading is None else reading._replace(repaired=True)
+    return reading
+
+
 def _mended(match: re.Match[str]) -> str:
     """A string with its control characters escaped, or a string in place of no number."""
     string: str = match[1] or f'"{match[2]}"'

@@ -44,7 +44,9 @@ def _plain_calls(text: str, tags: Tags, tools: DeclaredTools) -> list[tuple[str,
                 return None
             members[key], at = value, match.end()
         is_whole = text.startswith(close, at) and len(members) <= MOST_PARAMETERS
-        if not is_whole or not tools.may_be_tool(invoke[1]):
+        required = tools.requires(invoke[1])
+        lacks = required is not None and not required <= members.keys()
+        if not is_whole or lacks or not tools.may_be_tool(invoke[1]):
             return None
         calls.append((invoke[1], object_text(members)))
         at += len(close)
@@ -66,8 +68,10 @@ def _plain_tags(tags: Tags) -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 
 def _plain_json(value: str, is_string: bool) -> str | None:
-    if is_string or _has_mark(value):
-        return None if _has_mark(value) else json_string(value)
+    if _has_mark(value) or value.startswith(">"):  # a bracket of its tag may be left (rule 37)
+        return None
+    if is_string:
+        return json_string(value)
     reading = read_json(value)
     return None if reading is None or reading.repaired else reading.text
 

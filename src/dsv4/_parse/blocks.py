@@ -10,7 +10,9 @@ from dsv4._completion.json_text import members_of, object_in
 from dsv4._completion.limits import LONGEST_NAME
 from dsv4._completion.patterns import pattern
 from dsv4._completion.reasons import Ended
-from dsv4._parse.after_calls import read_after, settle_quotations
+from dsv4._format import tokens
+from dsv4._parse import quotations
+from dsv4._parse.after_calls import read_after
 from dsv4._parse.calls import begin_call, next_part
 from dsv4._parse.quoting import QUOTES_AN_INVOKE
 from dsv4._parse.reading import BLOCK, PROSE, Block, ParserState, Reading
@@ -23,6 +25,7 @@ from dsv4._parse.values import JsonCallList
 # Between text in a wrapper and prose: a blank line. Between text and JSON: a line's start.
 _BREAK = pattern(r"\n[ \t\r]*(?:\n\s*|(?=[\[{]))")
 _FENCED_OBJECT = pattern(r"\s*(```|~~~)[ \t]*\w*\s*(\{.*\})\s*\1\s*", re.DOTALL)
+_TOKEN_OF_CALL = pattern(rf"(?<!</){tokens.DSML}")
 _OPEN_BREAK = pattern(r"\n\s*\Z")
 
 
@@ -127,7 +130,7 @@ class BlockReader:
         reading.block = None
         if reading.quotations:
             ahead = yield from self._rules.look_ahead(reading.pos)
-            yield from settle_quotations(reading, ahead)
+            yield from quotations.settle(reading, ahead)
         reading.prose.quoting.begin_line()
         reading.prose.at = reading.pos
         reading.enter(PROSE)
@@ -282,6 +285,9 @@ class BlockReader:
 
     def _drop_junk(self, start: int, to: int, kind: DiagnosticKind, is_last: bool = False) -> None:
         """Removes the text up to `to`. If the block holds nothing else, a call was meant."""
-        lacks = is_last and self._lacks_calls
+        # The token, but for that of a close, is what is left of a call: `<invoke D name="bash">`,
+        # where D is the token (rule 38).
+        is_call = _TOKEN_OF_CALL.search(self._buffer.slice(start, to)) is not None
+        lacks = is_call or (is_last and self._lacks_calls)
         self._reading.report_span("dropped_call" if lacks else kind, start, to)
         self._reading.advance(to)

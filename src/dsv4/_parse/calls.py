@@ -11,6 +11,7 @@ from dsv4._completion.events import DiagnosticKind
 from dsv4._completion.json_text import begins_with_object
 from dsv4._completion.limits import LONGEST_REMARK
 from dsv4._completion.patterns import pattern
+from dsv4._format.spellings import CLOSING_BRACKETS
 from dsv4._parse.after_calls import read_after
 from dsv4._parse.open_call import Call
 from dsv4._parse.reading import INVOKE, ParserState, Reading
@@ -109,12 +110,19 @@ class CallReader:
         self._call.skip(tag)
 
     def _read_parameter(self, tag: Tag) -> Steps[None]:
+        if tag.raw[-1] not in CLOSING_BRACKETS and (yield from self._is_stutter(tag)):
+            return self._call.skip(tag)
         call, key = self._call, self._call.prepare_parameter(tag)
         if tag.self_closed and not (yield from self._has_text(tag)):
             return call.give(key, tag.start, tag.raw, call.own_value(tag, key))
         value = ParameterValue(self._reading, call, key, tag)
         nested = yield from value.read_nested()
         return None if nested else (yield from value.read(as_json=tag.string == "false"))
+
+    def _is_stutter(self, tag: Tag) -> Steps[bool]:
+        """Whether an opening without its bracket stands directly before itself (rule 38)."""
+        ahead = yield from self._buffer.tag(tag.end)
+        return isinstance(ahead, Tag) and ahead.raw.rstrip(CLOSING_BRACKETS) == tag.raw
 
     def _has_text(self, tag: Tag) -> Steps[bool]:
         """Whether a parameter's tag has a slash too many, and its value follows."""
@@ -123,14 +131,19 @@ class CallReader:
         ahead = yield from self._rules.look_past(tag.end)
         return self._rules.role(ahead) in ("text", "brace", "/parameter")
 
-    def _read_over(self, tag: Tag) -> None:
-        if tag.kind in TOKENS and self._call.is_bare:
-            self._call.drop("cut_short")
-        self._call.complete_implied()
+    def _read_over(self, tag: Tag) -> Steps[None]:
+        call = self._call
+        if self._rules.role(tag) == "wrapper" and call.is_bare:
+            ahead = yield from self._rules.look_past(tag.end)
+            if call.is_opened_by(ahead):  # a stutter is seen through a wrapper (rule 42)
+                return call.skip(tag)
+        if tag.kind in TOKENS and call.is_bare:
+            call.drop("cut_short")
+        return call.complete_implied()
 
     def _read_next(self, tag: Tag) -> Steps[None]:
         call = self._call
-        if tag.raw == call.opening and call.is_bare:  # once more, with nothing between (rule 28)
+        if call.is_opened_by(tag) and call.is_bare:  # once more, with nothing between (rule 28)
             return call.skip(tag)
         closes = self._rules.is_odd_close(tag, "invoke", call.name)  # a close without its slash
         if closes and (yield from self._ends_run(tag)):
@@ -152,6 +165,7 @@ class CallReader:
 
     def _read_surplus(self, tag: Tag) -> None:
         self._reading.note_surplus(tag.end)
+        self._call.has_lost_value = True
         if self._call.remarked_to == tag.start:  # a value without its opening
             self._call.drop("unreadable")
         self._call.skip(tag)

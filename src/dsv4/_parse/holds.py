@@ -35,6 +35,8 @@ def hold_of(reading: Reading, is_tried: bool) -> Hold | None:
         return None
     if reading.settings.strict:
         return Hold(None, "a strict reading, which decides at the end")
+    if is_tried and state.rule is not None:
+        return Hold(state.rule, state.value)
     if is_tried and value is None:
         return Hold(29, "calls where a quotation is open, until it is closed or is over")
     if is_tried:

@@ -35,6 +35,7 @@ _BARS, _SPACES = frozenset(BARS + _ZERO_WIDTH), frozenset(" \t")
 _FIXED_KINDS = {token: (kind, closing) for token, kind, closing in spellings.COMPLETION_TOKENS}
 # How these tokens begin, and tags as releases spell them: with the whole word it is surely a tag.
 _WORDS = f"<{_DSML[:-1]}", f"</{_DSML[:-1]}"
+_TWO_BARS = 2 * BAR
 _STARTS = {s[:n]: MAYBE_TAG for s in (*_FIXED_KINDS, *_WORDS) for n in range(1, len(s))}
 _STARTS |= {word + bar: PartialTag.SURELY for word in _WORDS for bar in ("", BAR)}
 _LONGEST_START = max(map(len, _STARTS))
@@ -176,11 +177,18 @@ def _read_head(source: TextBuffer, start: int) -> TagInText:
     if word >= start and source.is_inert(word, word + len(_DSML)):
         return None
     closing, spaced, at = any(head.groups()), head[0][-1].isspace(), start + head.end()
+    again, mended = rest[head.end() - 1 :], False
+    if head[0].endswith(_TWO_BARS) and _DSML.startswith(again[: len(_DSML)]):
+        if len(again) < len(_DSML) + 2:
+            return partial
+        # The token is there twice: `<DD invoke name="bash">`, where D is the token (rule 38).
+        spaced = again[len(_DSML)] == " "
+        mended, at = True, at + len(_DSML) - 1 + spaced
     if source.match(_LABEL, at) is None:
         if not closing or source.at(at) not in _CLOSING:
             return None
         return Tag("named", start, source.slice(start, at + 1), closing, "", True, spaced)
-    return _TagReader(source, start, partial, closing, True, spaced).read(at)
+    return _TagReader(source, start, partial, closing, True, spaced, mended).read(at)
 
 
 def _read_plain(source: TextBuffer, start: int) -> TagInText:
@@ -194,7 +202,7 @@ def _read_plain(source: TextBuffer, start: int) -> TagInText:
 
 
 def _read_bare(source: TextBuffer, start: int) -> TagInText:
-    """The DSML token with no bracket before it: what is left of a closing tag."""
+    """The DSML token with no bracket before it: what is left of a tag."""
     rest = source.slice(start, start + len(_DSML) + 2)
     if len(rest) < len(_DSML) + 2:
         return MAYBE_TAG if rest.startswith(_DSML[: len(rest)]) else None
@@ -223,6 +231,7 @@ class _TagReader:
     closing: bool
     marked: bool = False
     spaced: bool = False
+    mended: bool = False
     attributes: dict[str, str] = field(default_factory=dict)
     is_quoted: bool = False  # the value of the last attribute
     reached: int = NOWHERE  # in the value of an attribute
@@ -236,9 +245,15 @@ class _TagReader:
 
     def read_bare(self, at: int) -> Waiting[Tag | None]:
         tag = yield from self.read(at)
-        if tag is None or tag.broken or tag.attributes or tag.raw[-1] not in _CLOSING:
+        if tag is None or tag.broken or tag.raw[-1] not in _CLOSING:
             return None
-        return replace(tag, bare=True)
+        if not tag.attributes:
+            return replace(tag, bare=True)
+        # `D invoke name="bash">`, where D is the token, opens a call at a line's start (rule 43).
+        source, before = self.source, self.source.char_before(self.start)
+        opens = tag.kind in ("invoke", "parameter") and tag.name is not None
+        stands_there = not before or before in _CLOSING or source.opens_line(self.start)
+        return replace(tag, closing=False, mended=True) if opens and stands_there else None
 
     def _read_name(self, at: int) -> Waiting[Tag | None]:
         start, at = at, (yield from self._run(_LABEL, at))
@@ -249,6 +264,22 @@ class _TagReader:
             self.partial = PartialTag.PLAIN
         elif not self.spaced:
             self.partial = PartialTag.SURELY
+        if label == "name" and self.source.at(at) == "=" and self.marked and not self.closing:
+            return (yield from self._read_wordless(start))
+        return (yield from self._read_labelled(label, at))
+
+    def _read_wordless(self, at: int) -> Waiting[Tag | None]:
+        """A tag that lacks its word: `<D name="command" string="true">`, D being the token.
+
+        Its attributes say what it is; where it breaks off, it is a parameter (rule 38).
+        """
+        self.mended = True
+        tag = yield from self._read_labelled("parameter", at)
+        if tag is None or tag.broken or "string" in tag.attributes:
+            return tag
+        return replace(tag, kind="invoke", label="invoke")
+
+    def _read_labelled(self, label: str, at: int) -> Waiting[Tag | None]:
         try:
             return (yield from self._read_attributes(label, at))
         except _NoTag:
@@ -267,33 +298,49 @@ class _TagReader:
             at = yield from self._read_value(kind_of(label), at + 1)
         while True:
             after = yield from self._run(_SPACE, at)
-            breaks = "\n" in source.slice(at, after)
             if after == source.end:  # of all text
                 return (yield from self._end_before(label, at, after))
             character = source.at(after)
-            if self.is_quoted and not breaks and character not in _BEHIND_VALUE:
+            if self._is_stray(character, at, after):
                 raise _NoTag
             if _KEY.match(character):
-                end = yield from self._run(_KEY_REST, after)
-                equals = yield from self._run(_SPACE, end)
-                key = source.slice(after, end)
-                if (yield from self._at(equals)) in EQUALS:
-                    key = key.lower() if key.lower() in _KNOWN else key
-                    at = yield from self._read_value(key, equals + 1)
-                    continue
-                if key == label and self.marked and not self.attributes and at < after:
-                    at = end  # a tag's own name may stand twice (rule 35)
-                    continue
-                return (yield from self._end_before(label, at, after))
-            tail = after + (character in ATTRIBUTE_QUOTES)  # one quote too many
-            run = yield from self._run(_TAIL, tail)
-            behind = source.at(run)
-            if behind in _CLOSING:
-                return self._made(label, at, run + 1)
-            barred = run > tail and not {"/", "\n"} & set(source.slice(at, run))
-            if not barred or not _KEY.match(behind):
-                return (yield from self._end_before(label, at, run))
-            at = run
+                end = yield from self._read_attribute(label, at, after)
+            else:
+                end = yield from self._read_tail(label, at, after)
+            if isinstance(end, Tag):
+                return end
+            at = end
+
+    def _is_stray(self, character: str, at: int, after: int) -> bool:
+        """Whether a character stands behind a quoted value, in its line, and cannot be there."""
+        breaks = "\n" in self.source.slice(at, after)
+        return self.is_quoted and not breaks and character not in _BEHIND_VALUE
+
+    def _read_attribute(self, label: str, at: int, start: int) -> Waiting[Tag | int]:
+        """Where the attribute at `start` ends; or the tag, which has ended before it."""
+        source = self.source
+        end = yield from self._run(_KEY_REST, start)
+        equals = yield from self._run(_SPACE, end)
+        key = source.slice(start, end)
+        if (yield from self._at(equals)) in EQUALS:
+            key = key.lower() if key.lower() in _KNOWN else key
+            return (yield from self._read_value(key, equals + 1))
+        if key == label and self.marked and not self.attributes and at < start:
+            return end  # a tag's own name may stand twice (rule 35)
+        return (yield from self._end_before(label, at, start))
+
+    def _read_tail(self, label: str, at: int, start: int) -> Waiting[Tag | int]:
+        """The end of a tag; or bars, and where they end, with an attribute behind them."""
+        source = self.source
+        tail = start + (source.at(start) in ATTRIBUTE_QUOTES)  # one quote too many
+        run = yield from self._run(_TAIL, tail)
+        behind = source.at(run)
+        if behind in _CLOSING:
+            return self._made(label, at, run + 1)
+        is_barred = run > tail and not {"/", "\n"} & set(source.slice(at, run))
+        if is_barred and _KEY.match(behind):
+            return run
+        return (yield from self._end_before(label, at, run))
 
     def _end_before(self, label: str, at: int, after: int) -> Waiting[Tag]:
         """The tag has no bracket at its end: it ends before the newline, or the next bracket.
@@ -316,7 +363,7 @@ class _TagReader:
         raw = self.source.slice(self.start, end)
         head = kind_of(label), self.start, raw, self.closing, label, self.marked, self.spaced
         is_closed = not self.closing and "/" in self.source.slice(at, end)
-        return Tag(*head, self.attributes, is_closed)
+        return Tag(*head, self.attributes, is_closed, mended=self.mended)
 
     # Values of attributes.
 

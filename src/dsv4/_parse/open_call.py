@@ -12,6 +12,7 @@ from dsv4._completion.json_text import is_item, json_string, members_of, object_
 from dsv4._completion.limits import MOST_PARAMETERS
 from dsv4._completion.patterns import pattern
 from dsv4._format import tokens
+from dsv4._format.spellings import CLOSING_BRACKETS
 from dsv4._parse.reading import Reading
 from dsv4._parse.tag import Tag
 from dsv4._parse.tag_rules import IN_CALL, is_argument
@@ -25,6 +26,21 @@ _GIVES_KEY = (
     r"(?<![A-Za-z0-9_./-])[\"'`*_-]*{0}[\"'`*_]*\s*[:=：＝]|name\s*=\s*[\"']?{0}\b|>\s*{0}\s*</"
 )
 _GIVES_ANY = pattern(r"name\s*=\s*[\"']?[\w.-]+")
+
+
+def _swallows_value(tag: Tag) -> bool:
+    """Whether a parameter's tag lost a quote or its bracket, and has some of the value in it.
+
+    In `string="true>a = "b">` the quote is missing, in `string="true"/` the bracket may be, and the
+    slash may be the value.
+    """
+    is_unended = tag.self_closed and tag.raw[-1] not in CLOSING_BRACKETS
+    return is_unended or tag.attributes.get("string", "").startswith(("true>", "false>"))
+
+
+def _holds_markup(raw: str, json_text: str) -> bool:
+    """Whether the DSML token is in a value, or a bracket of its tags is left at one of its ends."""
+    return tokens.DSML in json_text or raw.startswith(">") or raw.endswith("</")
 
 
 class GivenValue(NamedTuple):
@@ -62,7 +78,7 @@ class Call:
         self.reading = reading
         self.name = name or ""
         self.hidden: DiagnosticKind | None = hidden
-        self.opening = None if tag is None else tag.raw
+        self._opening = None if tag is None else tag.raw.rstrip(CLOSING_BRACKETS)
         self._remarks: list[str] = []  # text that nobody understood
         self.remarked_to = NOWHERE  # where the last of it ends
         self.body: Body | None = None
@@ -70,6 +86,7 @@ class Call:
         self.is_plain = tag is not None and not tag.marked
         self.closed = tag is not None and tag.self_closed
         self.was_cut = False
+        self.has_lost_value = False  # a parameter's close stands in it, and nothing is open
         if hidden is not None or reading.settings.whole_calls:
             reading.unseen_from = reading.pos
         if tag is not None and self._is_checked:
@@ -113,6 +130,20 @@ class Call:
         is_untouched = self.may_have_body and not self._remarks
         return is_untouched and bool(self.reading.tools.keys(self.name))
 
+    def is_opened_by(self, tag: Tag) -> bool:
+        """Whether a tag is the call's own opening once more, with its bracket or without."""
+        return tag.raw.rstrip(CLOSING_BRACKETS) == self._opening
+
+    @property
+    def lacks_arguments(self) -> bool:
+        """Whether no argument has come, and the tool must have some (rule 42).
+
+        Where the schema does not say which are required, it is enough that it declares any.
+        """
+        tools = self.reading.tools
+        required = tools.requires(self.name)
+        return self.may_have_body and bool(tools.keys(self.name) if required is None else required)
+
     def meaning(self, tag: Tag) -> str:
         """What a tag means between parameters: a word of the table, or "container"."""
         rules = self.reading.rules
@@ -151,6 +182,8 @@ class Call:
             if before is None or before.start < 0:
                 before = GivenValue(tag.start, tag.raw)
             reading.report("duplicate_parameter", before.start, before.raw)
+        if _swallows_value(tag):
+            self.drop("unreadable")
         if len(writer.keys) >= MOST_PARAMETERS and writer.visible:
             reading.report("limit", tag.start, tag.raw)
             self.drop("limit")
@@ -215,6 +248,8 @@ class Call:
             self.remarked_to = start + len(raw)
         if self.hidden is None:
             self.reading.report("unexpected_text", start, raw)
+        if tokens.DSML in raw and "=" in raw:  # what is left of a parameter (rule 38)
+            self.drop("unreadable")
 
     @property
     def _is_understood(self) -> bool:
@@ -234,13 +269,13 @@ class Call:
 
     @property
     def _breaks_schema(self) -> bool:
-        """Whether a value holds the DSML token, and the call is not what was declared (rule 37).
+        """Whether markup is in a value, and the call is not what was declared (rule 37).
 
-        Then markup was taken for a part of the value: a path `b.py</` and the token before another
-        call, without the content that has to be there.
+        Then a tag was taken for a part of the value: the path `b.py</`, the DSML token and another
+        call, without the content that has to be there; or a color `>red`.
         """
         values = {key: (one.raw, one.as_json) for key, one in self.given.items()}
-        if not any(tokens.DSML in json_text for _, json_text in values.values()):
+        if not any(_holds_markup(*texts) for texts in values.values()):
             return False
         return self.reading.tools.breaks_schema(self.name, values)
 
@@ -266,23 +301,32 @@ class Call:
         self.complete()
 
     def complete_implied(self) -> None:
+        if self.lacks_arguments:  # an opening alone (rule 42)
+            self.drop("unreadable")
         if self.hidden is None:
             self.reading.report("implied_close", self.reading.pos, "")
         self.complete()
 
     def complete(self) -> None:
         reading = self.reading
-        if self.hidden is None and (not self._is_understood or self._breaks_schema):
+        is_lost = self.has_lost_value and self.lacks_arguments
+        if self.hidden is None and (is_lost or not self._is_understood or self._breaks_schema):
             self.drop("unreadable")  # never run a call without the arguments it came with
         if self.hidden is None:
-            self.writer.end(None if self.body is None else self.body.text)
-            if self.body is not None and self.body.lone is not None:
-                reading.report("unwrapped_arguments", reading.pos, "")
-            reading.tally.calls_completed += 1
-        if self.hidden is not None:
+            self._end_complete()
+        else:
             reading.report_span(self.hidden, reading.unseen_from, reading.pos)
         reading.unseen_from = ANYWHERE
         reading.call = None
+
+    def _end_complete(self) -> None:
+        reading, body = self.reading, self.body
+        self.writer.end(None if body is None else body.text)
+        if body is not None and body.lone is not None:
+            reading.report("unwrapped_arguments", reading.pos, "")
+        keys = self.writer.keys if body is None else dict(members_of(body.text)).keys()
+        reading.check_required(self.name, keys)
+        reading.tally.calls_completed += 1
 
     def end(self) -> None:
         """The text ends inside the call (rule 10)."""

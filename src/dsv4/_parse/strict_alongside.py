@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dsv4._completion.json_text import read_json
+from dsv4._completion.json_text import read_value
 from dsv4._completion.strict import StrictBlock
 from dsv4._format import tokens
 from dsv4._format.dialects import Tags
@@ -73,7 +73,7 @@ class StrictAlongside(StrictBlock):
         broken = [
             span.stop
             for span in spans
-            if span.stop >= at and read_json(buffer.slice(span.start, span.stop)) is None
+            if span.stop >= at and read_value(buffer.slice(span.start, span.stop)) is None
         ]
         self.refuted_to = max(broken, default=self.refuted_to)
         return not broken
@@ -90,3 +90,11 @@ def is_last(buffer: TextBuffer, end: int) -> Steps[bool]:
             return False
         if not (yield from buffer.more()):
             return True
+
+
+def before_eos(buffer: TextBuffer) -> int:
+    """Where the text ends before white space and EOS, if it ends with an EOS."""
+    rest = buffer.acting(buffer.base, buffer.end)
+    while (head := rest.rstrip()).endswith(_EOS):
+        rest = head.removesuffix(_EOS)
+    return buffer.base + len(rest)

@@ -55,6 +55,7 @@ class Tag:
     self_closed: bool = False
     bare: bool = False  # it has no bracket before the DSML token
     broken: bool = False  # it began as a tag and is none
+    mended: bool = False  # its token is there twice, or its word or its bracket is not (38, 43)
     end: int = field(init=False)
     name: str | None = field(init=False)  # of the tool or parameter, which its attributes give
 

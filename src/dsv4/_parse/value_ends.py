@@ -10,7 +10,6 @@ from dsv4._completion.json_text import json_string, member_text
 from dsv4._completion.limits import LONGEST_REMARK
 from dsv4._completion.patterns import pattern
 from dsv4._format import tokens
-from dsv4._format.spellings import PARAMETER_PREFIX
 from dsv4._parse.open_call import Call
 from dsv4._parse.quoting import QUOTES_A_CLOSE
 from dsv4._parse.reading import Reading
@@ -20,7 +19,11 @@ from dsv4._parse.text_buffer import Steps
 from dsv4._parse.value_reader import CLOSE, IMPLIED, QUOTE, SPELLED, TEXT, Value, Verdict
 
 _COMMAS = pattern(r"\s*(?:[,;，；、]|[-*•]\s|<!--[^<>]*-->)?\s*")
-_BARE_PARAMETER = f"{tokens.DSML}{PARAMETER_PREFIX}"
+# The head of a tag that is none, with the token (1), or as much of it as has come.
+_PARTS_OF_TOKEN = "|".join(tokens.DSML[:n] for n in range(len(tokens.DSML)))
+_DAMAGED_HEAD = pattern(
+    rf"(?:</?\s{{0,4}}\w{{0,32}}\s?)?(?:({tokens.DSML})|(?:{_PARTS_OF_TOKEN})\Z)"
+)
 # What the grammar goes on with behind a parameter's close.
 _FITTING = ("parameter", "invoke", "/invoke", "/wrapper")
 
@@ -104,32 +107,51 @@ class QuotingValue(CallValue):
         return verdict
 
     def _judge(self, tag: Tag, json_ended: bool) -> Steps[Verdict]:
-        rules, tool, in_block = self.rules, self.call.name, self.reading.block is not None
-        if tag.kind != "eos" and (tag.broken or tag.kind in TOKENS):
-            return TEXT
-        kind = rules.kind(tag, tool)
+        """What a tag means by itself and by what follows it."""
         if tag.kind == "eos":
-            ends = not self.quoted and (yield from rules.ends_text(tag))
-        elif self._region and self._is_counted(tag, kind):
+            ends = not self.quoted and (yield from self.rules.ends_text(tag))
+            return IMPLIED if ends else TEXT
+        if tag.broken or tag.kind in TOKENS:
             return TEXT
-        elif self._is_own_close(tag, kind):
+        kind = self.rules.kind(tag, self.call.name)
+        if self._region and self._is_counted(tag, kind):
+            return TEXT
+        verdict = yield from self._judge_own(tag, kind, json_ended)
+        return verdict or (yield from self._judge_other(tag, kind, json_ended))
+
+    def _judge_own(self, tag: Tag, kind: str | None, json_ended: bool) -> Steps[Verdict | None]:
+        """The value's own close, or what may be left of it. None: it is another tag."""
+        rules, tool, in_block = self.rules, self.call.name, self.reading.block is not None
+        if self._is_own_close(tag, kind):
             return CLOSE if json_ended else (yield from self._judge_close(tag))
-        elif not self._region and rules.is_odd_close(tag, "parameter", tool, self.key):
+        if self._region:
+            return None
+        if rules.is_odd_close(tag, "parameter", tool, self.key):
             closes = yield from rules.closes_in_run(tag.end, "parameter", tool, in_block)
-            return CLOSE if closes else TEXT
-        elif json_ended and rules.is_odd_close(tag, "invoke", tool):
+        elif tag.bare and kind == "parameter":
+            # `users` and `D parameter>` before the parameter that is missing (rule 38).
+            closes = self._is_missing_parameter((yield from rules.look_past(tag.end)))
+        else:
+            return None
+        return CLOSE if closes else TEXT
+
+    def _judge_other(self, tag: Tag, kind: str | None, json_ended: bool) -> Steps[Verdict]:
+        """A tag of something else: where it cannot be inside, the value has ended."""
+        rules, tool, in_block = self.rules, self.call.name, self.reading.block is not None
+        if json_ended and rules.is_odd_close(tag, "invoke", tool):
             ends = yield from rules.closes_in_run(tag.end, "invoke", tool, in_block)
-        elif tag.bare or self._region:
+            return IMPLIED if ends else TEXT
+        if tag.bare or self._region:
             return TEXT
-        elif (word := rules.meaning(tag, IN_VALUE, tool)) == "outer":
-            # JSON has decided where it ends (rule 4).
+        word = rules.meaning(tag, IN_VALUE, tool)
+        if word == "outer":  # JSON has decided where it ends (rule 4)
             ends = json_ended or (yield from self.ends_at_outer_close(tag, kind))
         elif word == "next":
             ends = (json_ended and rules.key(tag, tool) is not None) or self.lets_act(tag)
-        elif word != "region" or not (yield from self._opens_region(tag, kind)):
-            return TEXT
-        else:
+        elif word == "region" and (yield from self._opens_region(tag, kind)):
             return IMPLIED if json_ended else QUOTE
+        else:
+            return TEXT
         return IMPLIED if ends else TEXT
 
     # What the strict grammar says (rule 20).
@@ -164,14 +186,18 @@ class QuotingValue(CallValue):
             return self._is_called_parameter(tag)
         if verdict is not CLOSE or self.quoted:
             return False
-        ahead = yield from self.rules.look_past(tag.end)
-        return self._is_called_parameter(ahead) and not ahead.closing and self.is_missing(ahead)
+        return self._is_missing_parameter((yield from self.rules.look_past(tag.end)))
+
+    def _is_missing_parameter(self, tag: Tag) -> bool:
+        """Whether a tag opens a parameter that the call lacks."""
+        return self._is_called_parameter(tag) and not tag.closing and self.is_missing(tag)
 
     def _is_called_parameter(self, tag: Tag) -> bool:
         """Whether a tag is a parameter's by its own name, and not only by its attribute."""
         tool = self.call.name
         by_name = tag.kind == "parameter" or tag.label in self.reading.tools.keys(tool)
-        by_name = by_name and not tag.raw.startswith("<<")  # a bracket too many (rule 28)
+        # Documents show tags with a bracket too many (rule 28), or that lost a part (38, 43).
+        by_name = by_name and not (tag.mended or tag.raw.startswith("<<"))
         return tag.marked and by_name and self.rules.kind(tag, tool) == "parameter"
 
     # The value's own close.
@@ -200,7 +226,7 @@ class QuotingValue(CallValue):
         """Whether the grammar can go on after a close (rule 4)."""
         rules, tool = self.rules, self.call.name
         if not ahead.raw:
-            return ahead.kind == "end" or (yield from self._breaks_off(ahead.start))
+            return ahead.kind == "end" or (yield from self._is_damaged(tag, ahead.start))
         if ahead.kind == "eos":
             return (yield from rules.ends_text(ahead))
         role = rules.role(ahead, tool)
@@ -227,16 +253,17 @@ class QuotingValue(CallValue):
             return False
         return behind.label.lower() == "invoke" and "name" in behind.attributes
 
-    def _breaks_off(self, at: int) -> Steps[bool]:
-        """Whether the tag of a parameter or a call follows a close, but breaks off.
+    def _is_damaged(self, close: Tag, at: int) -> Steps[bool]:
+        """Whether a tag follows a close directly, but is damaged, or breaks off.
 
-        Or a parameter's, which lost its bracket (rule 30): the close, and right behind it the DSML
-        token and `parameter name="b"`.
+        It lost its bracket or word, or its parts changed places (rules 30 and 38): with D for the
+        token, `D parameter name="b"`, `<parameter D name="b"` or `</invoke D>`.
         """
         buffer = self.buffer
-        while _BARE_PARAMETER.startswith(buffer.slice(at, at + len(_BARE_PARAMETER))):
-            if buffer.end >= at + len(_BARE_PARAMETER):
+        while close.marked and (head := buffer.match(_DAMAGED_HEAD, at)) is not None:
+            if head[1]:
                 return True
+            head = None
             if not (yield from buffer.more()):
                 break
         tag = yield from buffer.tag(at)

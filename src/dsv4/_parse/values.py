@@ -13,10 +13,13 @@ from dsv4._completion.json_text import (
     object_in,
     object_text,
     read_json,
+    read_value,
     typed_json,
 )
 from dsv4._completion.limits import LONGEST_SPACE
-from dsv4._format.spellings import CDATA, JSON_ARGUMENTS, PARAMETER_PREFIX
+from dsv4._completion.patterns import pattern
+from dsv4._format import tokens
+from dsv4._format.spellings import BAR, CDATA, JSON_ARGUMENTS, PARAMETER_PREFIX
 from dsv4._parse.json_calls import JsonCalls, complete_calls, json_calls_in
 from dsv4._parse.open_call import RAW_PARAMETER, Body, Call, GivenValue
 from dsv4._parse.reading import ParserState, Reading
@@ -24,6 +27,15 @@ from dsv4._parse.tag import CALL_TAGS, Tag
 from dsv4._parse.text_buffer import Steps
 from dsv4._parse.value_ends import CallValue, QuotingValue
 from dsv4._parse.value_reader import Value
+
+# What a value may end in whose close is damaged: a bracket, the token, or a close with a bar in it;
+# and closes that lack their bracket.
+_PART_OF_CLOSE = pattern(
+    rf"(?:</?|</[^<>\n]{{0,32}}{BAR}[^<>\n]{{0,32}}>?[ \w]{{0,32}}|{tokens.DSML}[ \w]{{0,32}}>?)"
+    r"\s{0,8}\Z"
+)
+_LONGEST_PART = 128
+_UNENDED_CLOSES = tuple(f"</{tokens.DSML}{gap}parameter" for gap in ("", " "))
 
 
 class ParameterValue(QuotingValue):
@@ -70,7 +82,7 @@ class ParameterValue(QuotingValue):
             ahead = yield from rules.look_past(close.end)
         is_closed = rules.role(ahead, tool) == "/parameter"
         if not is_closed and rules.role(ahead, tool) != "/invoke":
-            self.call.drop("unreadable")
+            self.call.drop("unreadable", rest=self.as_member)  # so that its key is told
             return False
         self.end, text = ahead.start, object_text(members)
         text = text if "object" in self.types else f"[{text}]"
@@ -135,20 +147,23 @@ class ParameterValue(QuotingValue):
             assert isinstance(value, ParameterValue)
             value.close(tag.start)
 
-        refused_to = yield assume
-        assert refused_to is not None
+        refused = yield assume
+        assert refused is not None
         reading = self.reading
-        reading.quoted_to = max(reading.quoted_to, refused_to)
+        reading.quoted_to = max(reading.quoted_to, refused.to)
         self.quoted = True
         reading.report("quoted_markup", tag.start, tag.raw)
 
     def close(self, to: int, tag: Tag | None = None) -> None:
+        raw = "".join(self.written) if self.streams else self.raw
         if self.streams:
             self.call.writer.close_string()
-            self.call.given[self.key] = GivenValue(self.start, "".join(self.written))
+            self.call.given[self.key] = GivenValue(self.start, raw)
         else:
-            self._give(self.raw)
+            self._give(raw)
         self._leave(to, tag)
+        if self._ends_in_close(raw, tag):
+            self.call.drop("unreadable")
 
     def _leave(self, to: int, tag: Tag | None) -> None:
         self.reading.advance(max(to, self.reading.pos))
@@ -158,6 +173,18 @@ class ParameterValue(QuotingValue):
         self.reading.report("implied_close", to, "")
         if self.holds_close:  # who knows what of it is quoted (rule 30)
             self.call.drop("unreadable")
+
+    def _ends_in_close(self, raw: str, tag: Tag | None) -> bool:
+        """Whether a value ends in what is left of its close (rule 38), at `tag` or by implication.
+
+        With D for the token: `ls</parameter D>` before the close of the call; `lsD` before a close
+        without the token; `ls</D parameter` before its own close.
+        """
+        if tag is None:
+            return _PART_OF_CLOSE.search(raw, max(len(raw) - _LONGEST_PART, 0)) is not None
+        if tag.raw == self.reading.tags.parameter_close:
+            return raw.endswith(_UNENDED_CLOSES)
+        return raw.endswith(tokens.DSML)
 
     def _give(self, raw: str) -> None:
         reading, block = self.reading, self.reading.block
@@ -194,11 +221,11 @@ class ParameterValue(QuotingValue):
             return False
         is_json = self.tag.string == "false" or (self.types and "string" not in self.types)
         looks = self.types != {"string"} and self.raw.lstrip()[:1] in ("{", "[")
-        return bool(is_json or looks) and read_json(self.raw) is None
+        return bool(is_json or looks) and read_value(self.raw) is None
 
 
 def _read_and_report(value: Value) -> JsonReading | None:
-    reading = read_json(value.raw)
+    reading = read_value(value.raw)
     if reading is None:
         value.reading.report("invalid_json", value.start, value.raw)
     elif reading.repaired:

@@ -131,6 +131,8 @@ def messages_of(body: object) -> Any:
         hint = ": put the messages in a list" if "role" in body else ""
         if is_pair(body):
             hint = ", but a pair of answers: dsv4 dataset --preferences reads it"
+        elif "instruction" in body:
+            hint = ", but a line of Alpaca's data: dsv4 dataset reads it"
         raise NotAConversation(f'found an object without "messages"{hint}')
     return with_system(body, body["messages"])
 

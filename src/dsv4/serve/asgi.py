@@ -30,7 +30,9 @@ class ClientGone(Exception):
 
 
 # The times that a stream's timer watches, and how often it looks, in parts of the shortest.
-_WATCHED = ("keep_alive", "first_byte_timeout", "idle_timeout", "total_timeout", "send_timeout")
+_WATCHED = ("keep_alive", "first_byte_timeout", "idle_timeout", "total_timeout")
+# Seconds that a client may take nothing before it counts as gone.
+_SEND_TIMEOUT = 60.0
 _LOOKS_PER_LIMIT = 4
 
 
@@ -80,7 +82,7 @@ class StreamTimer:
         now, settings = self._loop.time(), self._settings
         if self.began is not None and now - self.began > settings.total_timeout:
             self._late("total_timeout")
-        elif self.sending and now - self.sent_at > settings.send_timeout:
+        elif self.sending and now - self.sent_at > _SEND_TIMEOUT:
             self._late("send_timeout")
         elif self._is_silent(now):
             self._late(self.waits_for)
@@ -108,6 +110,15 @@ Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 AsgiApp: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 # Where a scope has the way that pieces of a stream take, once its start has been sent.
 SEND_PIECE = "dsv4.send_piece"
+# Writes a piece of a stream at once; False where it cannot, because the client reads too slowly or
+# has gone, and the piece is to be sent. Where a scope has it.
+WriteNow: TypeAlias = Callable[[bytes], bool]
+WRITE_NOW = "dsv4.write_now"
+
+
+def cannot_write(data: bytes) -> bool:
+    """Stands for the way of a server that has none."""
+    return False
 
 
 def headers_of(scope: Scope) -> dict[str, str]:
@@ -185,16 +196,25 @@ class EventStream:
     """A response of server-sent events. Its head goes out with the first of them.
 
     `send_piece` is the shortest way for all that comes after the start; `timer` notes when a write
-    begins and ends.
+    begins and ends; `write_now` writes a piece without a task, where the server can do that.
     """
 
     send: Send
     send_piece: Send
     headers: Mapping[str, str]
     timer: StreamTimer | None = None
+    write_now: WriteNow = cannot_write
     has_begun: bool = False
     # Choices and keep-alives write in the order they come.
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def push(self, data: bytes) -> Awaitable[None] | None:
+        """Writes at once where nothing is in the way, else gives what is to be awaited."""
+        if not self.has_begun or self._turn.locked() or not self.write_now(data):
+            return self.write(data)
+        if self.timer is not None:
+            self.timer.sent()
+        return None
 
     async def write(self, data: bytes) -> None:
         begins, self.has_begun = not self.has_begun, True

@@ -27,6 +27,7 @@ from dsv4.serve.gateway_state import GatewayState
 from dsv4.serve.heal.healing_route import HealingRoute
 from dsv4.serve.heal.passed_routes import PassedRoute
 from dsv4.serve.observe.logs import RefusalLog
+from dsv4.serve.official_route import BETA_PREFIX, OfficialRoute
 from dsv4.serve.plain_routes import PlainRoutes, json_route, worker_route
 from dsv4.serve.playground_routes import page_routes
 from dsv4.serve.prompt_route import PromptRoute
@@ -128,6 +129,8 @@ def _middleware(server: GatewayState) -> list[Middleware]:
 def routes(server: GatewayState) -> list[BaseRoute]:
     """Every route, under every prefix."""
     plain = PlainRoutes(server)
+    stands_in = server.settings.stand_in is not None
+    prefixes = (*PREFIXES, BETA_PREFIX) if stands_in else PREFIXES
     completion = HealingRoute if server.heals else PromptRoute
     generating: dict[str, ProtocolName] = {
         "chat/completions": "chat",
@@ -135,9 +138,14 @@ def routes(server: GatewayState) -> list[BaseRoute]:
         "messages": "messages",
     }
     table: list[BaseRoute] = []
-    for prefix in PREFIXES if server.sessions.store is None else (*PREFIXES, *SESSION_PREFIXES):
+    for prefix in prefixes if server.sessions.store is None else (*prefixes, *SESSION_PREFIXES):
         for path, protocol in generating.items():
-            table.append(_route(f"{prefix}/{path}", completion(server, protocol)))
+            route = (
+                OfficialRoute(server, protocol, is_beta=prefix == BETA_PREFIX)
+                if stands_in
+                else completion(server, protocol)
+            )
+            table.append(_route(f"{prefix}/{path}", route))
         if not server.heals:  # a chat server has its own, and gets the request
             table.append(_route(f"{prefix}/completions", RawCompletionRoute(server)))
         counting = f"{prefix}/messages/count_tokens"

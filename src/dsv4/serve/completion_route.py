@@ -39,6 +39,7 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
     """The route of one protocol."""
 
     _run_class: type[CompletionRun[PreparedT]]  # what answers a request
+    _keeps_responses = True  # for requests that go on from one
 
     def __init__(self, server: GatewayState, protocol: ProtocolName) -> None:
         super().__init__(server, protocol)
@@ -95,7 +96,8 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
                 ):
                     received = request if session is None else self._in_session(request, session)
                     with server.gate.place(choices) as turn:
-                        ways = (receive, send, scope.get(asgi.SEND_PIECE, send))
+                        now = scope.get(asgi.WRITE_NOW, asgi.cannot_write)
+                        ways = (receive, send, scope.get(asgi.SEND_PIECE, send), now)
                         client = CompletionClient(
                             key, headers, *ways, turn, report.given_id, session
                         )
@@ -142,7 +144,8 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
         if in_thread:
             body = await storage.threads.continued(key.name, body)
         echo = storage.responses.echo(body) if self._protocol == "responses" else {}
-        if self._protocol == "responses" and storage.turns.store is not None:
+        keeps = self._keeps_responses and storage.turns.store is not None
+        if self._protocol == "responses" and keeps:
             body = await storage.responses.continued(key.name, body)
         # It is asked again when it is needed, and a failure is reported then.
         with suppress(BackendError):

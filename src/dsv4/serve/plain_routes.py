@@ -158,7 +158,9 @@ class PlainRoutes:
         return {"sent": False, "why": support.why}
 
     async def metrics(self, scope: asgi.Scope, key: Key, data: bytes) -> RouteBody:
-        return self._server.metrics.text(), CONTENT_TYPE
+        access = self._server.access
+        of_all_keys = key.admin or not access.keys.asks
+        return self._server.metrics.text(of_all_keys), CONTENT_TYPE
 
     async def models(self, scope: asgi.Scope, key: Key, data: bytes) -> JsonObject:
         """One body that the SDKs of both vendors read."""
@@ -185,7 +187,7 @@ class PlainRoutes:
             "id": name,
             "object": "model",
             "created": 0,
-            "owned_by": "dsv4",
+            "owned_by": "dsv4" if self._server.settings.stand_in is None else "deepseek",
             "type": "model",
             "display_name": name,
             "created_at": "1970-01-01T00:00:00Z",

@@ -124,7 +124,11 @@ class ServedModel:
         self._makes_prompts = makes_prompts
         self._public = Model(settings.model or "deepseek-v4", settings.context)
         self.engine_model = self._public  # as the engines call it
-        self._others: tuple[str, ...] = ()  # that a chat server serves, and clients may ask for
+        # What else is served, and clients may ask for.
+        self._others: tuple[str, ...] = ()
+        if settings.stand_in is not None:
+            self._public = Model(official_api.LISTED_NAMES[0], official_api.CONTEXT)
+            self._others = official_api.LISTED_NAMES[1:]
         self.dialect: Dialect = dialects.dialect_named(settings.dialect or "v4")
         self._use_names_of_dialect()
         self.dialect_problem = ""  # why it is a guess, where it is one
@@ -148,6 +152,9 @@ class ServedModel:
     def note(self, models: Sequence[Model]) -> None:
         """Takes in what the backend serves, as far as the settings leave it open."""
         settings = self._settings
+        if settings.stand_in is not None:
+            self.is_known = True
+            return
         main = self.engine_model = model_asked_for(models, settings.upstream_model)
         self._public = Model(settings.model or main.name, settings.context or main.context)
         if not (self._makes_prompts or settings.model or settings.upstream_model):

@@ -33,6 +33,7 @@ MissingReasoning: TypeAlias = Literal["space", "empty", "refuse"]
 TypeForm: TypeAlias = object
 
 MIB = 1024 * 1024
+STAND_IN = "deepseek-api"  # what the gateway can stand in for
 LAST_PORT = 65_535
 
 
@@ -105,6 +106,7 @@ class Settings:
     calls: Literal["whole", "streamed"] = "whole"
     debug: bool = False
 
+    stand_in: str | None = None
     adapt_for: str | None = None
     skip_adaptations: tuple[str, ...] = ()
     missing_reasoning: MissingReasoning = "space"
@@ -147,7 +149,6 @@ class Settings:
     first_byte_timeout: float = bounded(600.0, 0.01)
     idle_timeout: float = bounded(120.0, 0.01)
     total_timeout: float = bounded(3600.0, 0.01)
-    send_timeout: float = bounded(60.0, 0.01)
     drain_timeout: float = bounded(60.0, 0)
     worker_timeout: float = bounded(60.0, 1)
     max_n: int = bounded(16, 1)
@@ -169,6 +170,10 @@ class Settings:
             if self.upstream.count(url) > 1:
                 problem = f"found {short_repr(url)} twice, expected every address once"
                 raise SettingError("upstream", problem)
+        if self.stand_in not in (None, STAND_IN):
+            raise _wrong("as", self.stand_in, STAND_IN)
+        if self.stand_in is not None:  # which knows of a turn what its client sends, and no more
+            object.__setattr__(self, "replay", "off")
         if (self.tls_cert is None) != (self.tls_key is None):
             missing = "tls_cert" if self.tls_cert is None else "tls_key"
             raise SettingError(missing, "found none, expected a certificate and its key")
@@ -375,7 +380,7 @@ _METAVARS = json.loads(Path(__file__).with_name("settings_metavars.json").read_t
 
 
 # Settings whose flag is not their name.
-_FLAGS = {"adapt_for": "--for"}
+_FLAGS = {"adapt_for": "--for", "stand_in": "--as"}
 
 
 def flag_of(name: str) -> str:

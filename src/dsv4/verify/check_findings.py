@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dsv4._format.texts import read_table
-from dsv4.verify.report import ServerFinding
+from dsv4.verify.report import HEAL, ServerFinding
 
 _ROWS: dict[str, dict[str, str]] = {
     row.pop("key"): row for row in read_table("check_findings", __file__)
@@ -20,5 +20,6 @@ def check_finding(
     not always the same one."""
     row = _ROWS[key]
     message = row["message"].format(**values)
-    fields = {**row, "message": message, "probe": probe or row.get("probe", "")}
+    mend = {"mend": HEAL} if row["verdict"] == "fault" else {}
+    fields = {**mend, **row, "message": message, "probe": probe or row.get("probe", "")}
     return ServerFinding(id=key.partition(":")[0], expected=expected, seen=seen, **fields)  # type: ignore[arg-type]

@@ -35,7 +35,7 @@ def common_causes(unexplained: Collection[str], requests: Mapping[str, Object]) 
 
     `unexplained` names some of the `requests`, which are all that were seen.
     """
-    having = {aspect: _named_with(aspect, requests) for aspect in ASPECTS}
+    having = having_each_aspect(requests)
     open_names, groups = set(unexplained), dict[str, str]()
     while open_names:
         likely = [
@@ -52,8 +52,10 @@ def common_causes(unexplained: Collection[str], requests: Mapping[str, Object]) 
     return groups
 
 
-def _named_with(aspect: str, requests: Mapping[str, Object]) -> set[str]:
-    return {name for name, body in requests.items() if aspect in _aspects(body)}
+def having_each_aspect(requests: Mapping[str, Object]) -> dict[str, set[str]]:
+    """By each aspect, the names of the requests that have it."""
+    own = {name: _aspects(body) for name, body in requests.items()}
+    return {aspect: {name for name in own if aspect in own[name]} for aspect in ASPECTS}
 
 
 def _aspects(body: Object) -> Collection[Any]:

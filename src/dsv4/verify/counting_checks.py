@@ -28,6 +28,8 @@ LEAST_ROUNDED = 6
 LEAST_DIVISOR = 5
 LEAST_CONSTANT = 4
 
+ROUNDED = "counts-estimated"
+
 Counted = Sequence[tuple[str, int]]
 
 
@@ -66,7 +68,7 @@ def counting_doubt(observations: Sequence[Observation]) -> tuple[str, str] | Non
         return "counts-constant", f"{len(counts)} requests are counted as {values.pop():,} tokens"
     divisor = gcd(*values) if values else 1
     if len(values) >= LEAST_ROUNDED and divisor >= LEAST_DIVISOR:
-        return "counts-estimated", f"all {len(counts)} counts are multiples of {divisor}"
+        return ROUNDED, f"all {len(counts)} counts are multiples of {divisor}"
     return _doubt_of_texts(observations)
 
 

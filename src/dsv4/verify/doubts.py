@@ -14,7 +14,7 @@ from dsv4.verify.observations import Observation
 from dsv4.verify.probes import FOLLOW_UPS, PROBES, SIBLINGS, TELLING, Probe, is_mixed
 from dsv4.verify.verdicts import Explanation, ServerVerdict
 
-MOST_REPEATS = 15
+MOST_REPEATS = 14
 MOST_REPEATS_QUICKLY = 4
 # So many requests that show one fault are sent again, and as often one that varies.
 REPEATED_OF_FAULT = 2

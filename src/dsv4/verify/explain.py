@@ -6,20 +6,28 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import combinations
 
 from dsv4.profiles.fault_table import FAULTS
 from dsv4.profiles.request_changes import longest_text
 from dsv4.profiles.server_faults import KNOWN_TOGETHER, FaultVariant, variants
 from dsv4.profiles.text_shields import TextPlace
-from dsv4.verify.counting_checks import counting_doubt, usage_readings
+from dsv4.verify.count_patterns import CountPattern
+from dsv4.verify.counting_checks import ROUNDED, counting_doubt, usage_readings
 from dsv4.verify.fits import Fits
 from dsv4.verify.forecast_sources import Forecasts
 from dsv4.verify.hypotheses import Forecaster, Hypothesis, clean_servers, forecasts_of_probes
-from dsv4.verify.nearest import in_turn, nearest, two_servers
+from dsv4.verify.nearest import (
+    in_turn,
+    nearest,
+    nearest_of_varying,
+    two_by_request,
+    two_servers,
+)
 from dsv4.verify.observations import Observation
-from dsv4.verify.probes import is_mixed
+from dsv4.verify.pattern_search import added_where, late_patterns, pattern_of
+from dsv4.verify.probes import PROBES, is_mixed
 from dsv4.verify.verdicts import Explanation, ServerVerdict
 
 # A text of unknown length explains any one count. Three that agree are evidence.
@@ -54,17 +62,25 @@ def explain(
     telling = [o for o in observations if o.tells and o.body is not None]
     if not telling:
         return ServerVerdict("nothing seen")
+    forecasts = Forecasts(forecaster or _forecaster_for(telling), clean_servers())
+    search = partial(_Search, preferred=preferred, dialect=dialect)
+    fits = Fits(telling, forecasts)
     doubt = counting_doubt(telling)
+    if doubt is None or doubt[0] == ROUNDED:
+        pattern = pattern_of(fits)
+        if pattern is not None:
+            return search(Fits(telling, forecasts.with_pattern(pattern))).with_pattern(pattern)
     if doubt is not None:
         fault, reason = doubt
         return ServerVerdict("void", faults=(fault,), of=len(telling), reason=reason)
-    forecasts = Forecasts(forecaster or _forecaster_for(telling), clean_servers())
     first, *others = usage_readings(telling)
-    verdict = _Search(Fits(first.observations, forecasts), preferred, dialect).verdict()
+    verdict = search(Fits(first.observations, forecasts)).verdict()
     for reading in others if verdict.outcome != "explained" else ():
-        other = _Search(Fits(reading.observations, forecasts), preferred, dialect).verdict()
+        other = search(Fits(reading.observations, forecasts)).verdict()
         if other.outcome == "explained":
             return replace(other, faults=tuple(sorted({*other.faults, reading.fault})))
+    if verdict.outcome == "not explained" and not verdict.faults:
+        return search(fits).with_any_pattern(verdict)
     return verdict
 
 
@@ -84,28 +100,107 @@ class _Search:
         varying = self._varying
         if varying:
             return self._varied(varying)
-        for level in (self._clean, self._one_fault, self._two_faults, self._three_faults):
+        if self._by_counts:
+            # Refusals break ties between these servers, and are no reason to look at others.
+            levels = (self._clean, self._one_fault_by_refusals, self._open)
+            return self._first_of(*levels) or self._nearest()
+        return (
+            self._first_of(self._one_fault)
+            or self._by_request()
+            or self._first_of(self._two_faults, self._three_faults)
+            or self._nearest()
+        )
+
+    def _first_of(self, *levels: Callable[[], Iterator[Explanation]]) -> ServerVerdict | None:
+        """What the first of these levels explains."""
+        for level in levels:
             enough = filter(self._explains_enough, level())
             explanations = _simplest(enough, self._fits, self._preferred, self._dialect)
             if explanations:
                 return self._explained(explanations)
-        return self._nearest()
+        return None
+
+    @cached_property
+    def _by_counts(self) -> list[Hypothesis]:
+        """The clean servers that contradict no count."""
+        return [s for s in self._fits.forecasts.servers() if self._fits.exact_in_counts(s)]
+
+    def _one_fault_by_refusals(self) -> Iterator[Explanation]:
+        """One fault of these servers that explains the refusals too; or another format altogether,
+        which a server may write that refuses as none of these does. Refusals of one kind have many
+        reasons, those of several tell the server."""
+        yield from self._one_fault(self._by_counts)
+        kinds = {
+            PROBES[o.probe].group for o in self._observations if o.refused and o.probe in PROBES
+        }
+        for each in self._one_fault() if len(kinds) > 1 else ():
+            if any(fault.fault.replaces_prompt for fault in each.hypothesis.faults):
+                yield each
+
+    def _open(self) -> Iterator[Explanation]:
+        """Clean servers by their counts alone: what was refused is left open."""
+        most = max(map(self._fits.explained_refusals, self._by_counts))
+        for server in self._by_counts:
+            if self._fits.explained_refusals(server) == most:
+                yield Explanation(server, ())
+
+    def _by_request(self) -> ServerVerdict | None:
+        """Two known servers, of which the request says which answers."""
+        pair = two_by_request(self._fits)
+        reason = "every count is one of theirs; which of them answers depends on the request"
+        return None if pair is None else self._of_two(pair, reason)
+
+    def with_pattern(self, pattern: CountPattern) -> ServerVerdict:
+        """What explains counts that have this pattern. Rounded ones are not to be believed: they
+        say which servers it may be, and not which faults they have."""
+        verdict = self.verdict() if not pattern.is_lossy else self._first_of(self._open)
+        assert verdict is not None
+        if pattern.step > 1:
+            verdict = replace(verdict, outcome="void", faults=(ROUNDED,), reason=str(pattern))
+        return replace(verdict, pattern=pattern)
+
+    def with_any_pattern(self, verdict: ServerVerdict) -> ServerVerdict:
+        """A verdict that explains little, or a better one with a pattern: a least number, a factor
+        of a server that has faults, or a number that is added to some requests."""
+        for pattern in late_patterns(self._fits):
+            fits = Fits(self._observations, self._fits.forecasts.with_pattern(pattern))
+            search = _Search(fits, self._preferred, self._dialect)
+            if pattern.is_lossy and search._by_counts:
+                return search.with_pattern(pattern)
+            other = search.verdict() if not pattern.is_lossy else verdict
+            if other.explained > verdict.explained:
+                return replace(other, pattern=pattern)
+        found = added_where(self._fits)
+        if found is None:
+            return verdict
+        server, pattern = found
+        best = Explanation(server, ())
+        mismatches = tuple(self._fits.mismatches(best))
+        of = len(self._observations)
+        return ServerVerdict(
+            "not explained",
+            best,
+            explained=of - len(mismatches),
+            of=of,
+            unexplained=mismatches,
+            acting=self._fits.acting(best),
+            pattern=pattern,
+        )
 
     @cached_property
     def _varying(self) -> list[str]:
         """The requests that were answered in two ways."""
         answers: dict[str, set[int | None]] = {}
         for observation in self._observations:
-            answers.setdefault(observation.probe, set()).add(observation.count)
+            if observation.count is not None:
+                answers.setdefault(observation.probe, set()).add(observation.count)
         different = [probe for probe, values in answers.items() if len(values) > 1]
         return [] if self._explained_by_completions(different) else different
 
     def _explained_by_completions(self, probes: Sequence[str]) -> bool:
         """Whether the answers to these differ by no more than the tokens of the completions."""
         for probe in probes:
-            own = [o for o in self._observations if o.probe == probe]
-            if any(o.refused for o in own):
-                return False
+            own = [o for o in self._observations if o.probe == probe and not o.refused]
             if len({(o.count or 0) - o.completion_tokens for o in own}) > 1:
                 return False
         return True
@@ -114,9 +209,13 @@ class _Search:
         """A hypothesis without a forecast for some requests must explain more than any clean server
         does: of nothing that it forecasts, nothing is wrong."""
         hypothesis = each.hypothesis
-        forecasts = sum(
-            self._fits.forecasts.prediction(hypothesis, o.probe)[0] for o in self._observations
-        )
+        known = [
+            o for o in self._observations if self._fits.forecasts.prediction(hypothesis, o.probe)[0]
+        ]
+        forecasts = len(known)
+        is_other_format = any(fault.fault.replaces_prompt for fault in hypothesis.faults)
+        if is_other_format and len({o.count for o in known}) < LEAST_OF_UNKNOWN_LENGTH:
+            return False  # any text has some number of tokens
         return forecasts == len(self._observations) or forecasts > self._explained_by_clean
 
     @property
@@ -136,8 +235,8 @@ class _Search:
             if self._fits.exact(server):
                 yield Explanation(server, ())
 
-    def _one_fault(self) -> Iterator[Explanation]:
-        for server in self._fits.forecasts.servers():
+    def _one_fault(self, servers: Sequence[Hypothesis] = ()) -> Iterator[Explanation]:
+        for server in servers or self._fits.forecasts.servers():
             yield from self._miscounted(server)
             failed = self._fits.failed(server)
             faulty = self._fits.forecasts.with_one_fault(server, failed)
@@ -368,6 +467,7 @@ class _Search:
             faults=_with_injections(best, certain, acting),
             possible=tuple(sorted(every - certain)),
             shown_by={id: _names(fits.showing(best, id)) for id in best.faults},
+            unexplained=tuple(fits.mismatches(best)),
             refused=_names(o for o in all_of_them if o.refused and not self._fits.fits(clean, o)),
             unforecast=_names(o for o in all_of_them if not predict(best.hypothesis, o.probe)[0]),
         )
@@ -418,10 +518,31 @@ class _Search:
         """One request was answered in two ways: by two servers, or nobody knows why."""
         reason = f"{', '.join(varying)}: answered in more than one way"
         pair = two_servers(self._fits)
-        if pair is None:
-            verdict = self._nearest()
-            faults = tuple(sorted({*verdict.faults, "counts-vary"}))
-            return replace(verdict, faults=faults, reason=reason)
+        return self._jittering(varying, reason) if pair is None else self._of_two(pair, reason)
+
+    def _jittering(self, varying: Sequence[str], reason: str) -> ServerVerdict:
+        """Counts that vary say little: one finding, and no other of requests that are off by no
+        more than those that were answered in two ways."""
+        seen = [
+            [o.count for o in self._observations if o.probe == id and o.count] for id in varying
+        ]
+        spread = max(max(counts) - min(counts) for counts in seen)
+        server, near = nearest_of_varying(self._fits, spread)
+        best = Explanation(server, ())
+        unexplained = tuple(each for each in self._fits.mismatches(best) if each.probe not in near)
+        inexact = (o for o in self._observations if not self._fits.explains(server, o))
+        return ServerVerdict(
+            "not explained",
+            best,
+            explained=len(self._fits.explained_by(best)),
+            of=len(self._observations),
+            unexplained=unexplained,
+            unforecast=_names(inexact),
+            faults=("counts-vary",),
+            reason=reason,
+        )
+
+    def _of_two(self, pair: tuple[Explanation, Explanation], reason: str) -> ServerVerdict:
         best = in_turn(pair)
         return ServerVerdict(
             "explained",
@@ -484,7 +605,7 @@ def _with_injections(
 
 
 _RAREST_FIRST = (
-    *("llama.cpp-2026.10", "llama.cpp", "recipe-0.2.0"),
+    *("dynamo-1.6", "llama.cpp-2026.10", "llama.cpp", "recipe-0.2.0"),
     *("sglang-0.5.23", "vllm-0.32", "vllm-0.33"),
 )
 _COMMON = Counter({profile: n for n, profile in enumerate(_RAREST_FIRST, 1)})

@@ -83,6 +83,14 @@ class Fits:
         server = hypothesis.without_faults
         return all(self.fits(hypothesis, o) for o in self.hardest_first(server))
 
+    def exact_in_counts(self, hypothesis: Hypothesis) -> bool:
+        """Whether no count is contradicted. A server refuses requests for many reasons."""
+        return all(self.fits(hypothesis, o) for o in self.observations if o.count is not None)
+
+    def explained_refusals(self, hypothesis: Hypothesis) -> int:
+        """How many refusals a hypothesis forecasts."""
+        return sum(o.count is None and self.explains(hypothesis, o) for o in self.observations)
+
     def hardest_first(self, server: Hypothesis) -> Sequence[Observation]:
         if server not in self._order:
             self._order[server] = sorted(self.observations, key=lambda o: self.fits(server, o))
@@ -127,7 +135,9 @@ class Fits:
         )
         is_plain = contrast and not FAULTS[id].refuses
         least = LEAST_SHOWING if is_plain else LEAST_WITHOUT_CONTRAST
-        plain = (o for o in showing if not is_mixed(o.probe))
+        plain = [o for o in showing if not is_mixed(o.probe)]
+        if FAULTS[id].replaces_prompt and len({o.count for o in plain}) < LEAST_WITHOUT_CONTRAST:
+            return False  # any text has some number of tokens
         return len({json.dumps(o.body, default=str) for o in plain}) >= least
 
     def acting(self, best: Explanation) -> frozenset[TextPlace]:

@@ -6,15 +6,22 @@ from collections.abc import Iterator, Sequence
 
 from dsv4.profiles.server_faults import FaultVariant, variants
 from dsv4.profiles.text_shields import TextPlace
+from dsv4.verify.count_patterns import CountPattern
 from dsv4.verify.hypotheses import Forecaster, Hypothesis, Prediction
 from dsv4.verify.verdicts import Explanation
 
 
 class Forecasts:
-    """What hypotheses forecast of requests. Each prompt is made once."""
+    """What hypotheses forecast of requests, as a server says it whose counts have a `pattern`. Each
+    prompt is made once."""
 
-    def __init__(self, forecaster: Forecaster, servers: Sequence[Hypothesis] = ()) -> None:
-        self._forecaster, self._servers = forecaster, servers
+    def __init__(
+        self,
+        forecaster: Forecaster,
+        servers: Sequence[Hypothesis] = (),
+        pattern: CountPattern | None = None,
+    ) -> None:
+        self._forecaster, self._servers, self._pattern = forecaster, servers, pattern
         self._ids: dict[tuple[str, str, frozenset[TextPlace]], list[int | None]] = {}
 
     def servers(self) -> Sequence[Hypothesis]:
@@ -37,7 +44,16 @@ class Forecasts:
 
     def prediction(self, hypothesis: Hypothesis, id: str) -> tuple[bool, Prediction]:
         """Whether anything is known of the prompt, and the count."""
-        return self._forecaster.count(hypothesis, id)
+        is_forecast, count = self._forecaster.count(hypothesis, id)
+        if self._pattern is None or count is None:
+            return is_forecast, count
+        if isinstance(count, int):
+            return is_forecast, self._pattern(count)
+        return is_forecast, {places: self._pattern(n) for places, n in count.items()}
+
+    def with_pattern(self, pattern: CountPattern) -> Forecasts:
+        """The same forecasts, of counts with a pattern."""
+        return Forecasts(self._forecaster, self._servers, pattern)
 
     def are_same(self, one: Explanation, other: Explanation) -> bool:
         """Whether two explanations of one server write the same prompts for all requests."""

@@ -25,11 +25,7 @@ from dsv4.profiles.text_shields import TextPlace, shielded
 from dsv4.verify.probes import FOLLOW_UPS, PROBES, requests_of_probes
 from dsv4.verify.token_counts import PromptCounter, places_in
 
-# What people talk to over HTTP: a trainer's prompts are no server's.
-SERVERS = (
-    *("vllm-0.32", "vllm-0.33", "sglang-0.5.23", "recipe-0.2.0"),
-    *("llama.cpp", "llama.cpp-2026.10"),
-)
+SERVERS = tuple(PROFILES)
 # What other servers write for the dialect that they call "v4".
 SERVED_NAMES = {"v4": "v4-0731"}
 

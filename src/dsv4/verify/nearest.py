@@ -23,6 +23,8 @@ LEAST_RELIEF = 2
 # more than a clean one: with every fault of every server, some pair explains a few odd counts.
 LEAST_OF_ONE_SERVER = 2
 LEAST_OF_FAULTY_SERVER = 4
+# More where no request was answered in two ways: what is changed may look like another server.
+LEAST_BY_REQUEST = 5
 
 
 def nearest(fits: Fits, preferred: Sequence[str] = ()) -> list[Explanation]:
@@ -34,11 +36,12 @@ def nearest(fits: Fits, preferred: Sequence[str] = ()) -> list[Explanation]:
         key=lambda server: (
             _alike(fits, server),
             _explained(fits, server),
+            fits.explained_refusals(server),
             server.profile in preferred,
         ),
     )
     best = _with_one_more(fits, servers, preferred) or [likeliest]
-    total = len(fits.observations)
+    total = sum(o.count is not None for o in fits.observations)
     if (total - _explained(fits, best[0])) * LEAST_PROMISE <= total:
         best = _with_one_more(fits, best, preferred) or best
     clean, faulty = (total - _explained(fits, each) for each in (likeliest, best[0]))
@@ -56,7 +59,11 @@ def _with_one_more(
     most = 0
     touched = {fault: _touched_by(fits, fault) for fault in variants()}
     for base in bases:
-        own = {n for n, o in enumerate(fits.observations) if fits.explains(base, o)}
+        own = {
+            n
+            for n, o in enumerate(fits.observations)
+            if o.count is not None and fits.explains(base, o)
+        }
         for fault in fits.forecasts.further_faults(base):
             # What a fault has nothing to do with is explained as it was.
             untouched = len(own - touched[fault])
@@ -73,40 +80,74 @@ def _with_one_more(
 
 
 def _touched_by(fits: Fits, fault: FaultVariant) -> frozenset[int]:
-    """Where the observations stand that a fault has to do with."""
+    """Where the counts stand that a fault has to do with."""
     touched = fits.forecasts.touched(fault)
-    return frozenset(n for n, o in enumerate(fits.observations) if o.probe in touched)
+    return frozenset(
+        n for n, o in enumerate(fits.observations) if o.probe in touched and o.count is not None
+    )
 
 
 def _explained(fits: Fits, hypothesis: Hypothesis) -> int:
-    return sum(fits.explains(hypothesis, o) for o in fits.observations)
+    """How many counts a hypothesis explains: a refusal has many reasons."""
+    return sum(o.count is not None and fits.explains(hypothesis, o) for o in fits.observations)
 
 
 def _alike(fits: Fits, server: Hypothesis) -> int:
     """How many counts are off by the same number, which may be none: a text that is added to
     every request changes all of them."""
-    off: Counter[int | None] = Counter()
+    return max(Counter(off_by(fits, server).values()).values(), default=0)
+
+
+def off_by(fits: Fits, server: Hypothesis) -> dict[str, int]:
+    """By the names of requests, how many tokens more were counted than a server would have; the
+    last answer of each. One that it would have refused is not among them."""
+    off: dict[str, int] = {}
     for observation in fits.observations:
         _, prediction = fits.forecasts.prediction(server, observation.probe)
         expected = usual_count(prediction, server.server.special_text_acts)
-        if expected is None or observation.count is None:
-            off[None] += expected is observation.count
-        else:
-            off[observation.count - expected] += 1
-    refused = off.pop(None, 0)
-    return refused + max(off.values(), default=0)
+        if expected is not None and observation.count is not None:
+            off[observation.probe] = observation.count - expected
+    return off
+
+
+# Counts that vary, and nobody knows why.
+
+
+def nearest_of_varying(fits: Fits, spread: int) -> tuple[Hypothesis, frozenset[str]]:
+    """The server whose counts are nearest to those that vary, and the requests that are off by no
+    more than the `spread` of what was seen, which is of few answers, and may be twice as wide."""
+    best: tuple[int, int] | None = None
+    found: tuple[Hypothesis, frozenset[str]] | None = None
+    for server in fits.forecasts.servers():
+        off = off_by(fits, server)
+        windows = [
+            frozenset(probe for probe, n in off.items() if least <= n <= least + 2 * spread)
+            for least in set(off.values())
+        ]
+        window = max(windows, key=len, default=frozenset[str]())
+        key = len(window), fits.explained_refusals(server)
+        if best is None or key > best:
+            best, found = key, (server, window)
+    assert found is not None
+    return found
 
 
 # Two servers behind one address.
 
 
 def two_servers(fits: Fits) -> tuple[Explanation, Explanation] | None:
-    """Two servers, of which each explains some, and both together all; the one that explains more
-    first. None where no two do."""
+    """Two servers that answer in turn, of which each explains some, and both together all; the one
+    that explains more first. None where no two do."""
     servers = [Explanation(server, ()) for server in fits.forecasts.servers()]
     return _pair(fits, servers, servers, LEAST_OF_ONE_SERVER) or _pair(
         fits, servers, list(_faulty(fits)), LEAST_OF_FAULTY_SERVER
     )
+
+
+def two_by_request(fits: Fits) -> tuple[Explanation, Explanation] | None:
+    """Two known servers, of which the request says which answers: each count is one of theirs."""
+    servers = [Explanation(server, ()) for server in fits.forecasts.servers()]
+    return _pair(fits, servers, servers, LEAST_BY_REQUEST)
 
 
 def _faulty(fits: Fits) -> Iterator[Explanation]:
@@ -121,10 +162,11 @@ def _faulty(fits: Fits) -> Iterator[Explanation]:
 def _pair(
     fits: Fits, first: Sequence[Explanation], second: Sequence[Explanation], least: int
 ) -> tuple[Explanation, Explanation] | None:
-    everything = (1 << len(fits.observations)) - 1
+    everything = fits.bits(lambda o: o.count is not None)
     best: tuple[int, tuple[Explanation, Explanation]] | None = None
     masks = {
-        each.hypothesis: fits.bits(lambda o, each=each: fits.explains(each.hypothesis, o))  # type: ignore[misc]
+        each.hypothesis: everything
+        & fits.bits(lambda o, each=each: fits.explains(each.hypothesis, o))  # type: ignore[misc]
         for each in (*first, *second)
     }
     for one in first:

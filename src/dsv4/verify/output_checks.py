@@ -11,8 +11,8 @@ from dsv4.verify.answers import ServerAnswer, streamed_answer, value_at, whole_a
 from dsv4.verify.check_findings import check_finding
 from dsv4.verify.probes import HI, WEATHER, Probe
 from dsv4.verify.report import CHAT, Post, ServerFinding
-from dsv4.verify.sending import prompt_tokens, usage_of
 from dsv4.verify.server_client import Reply
+from dsv4.verify.usage_fields import prompt_tokens, usage_of
 
 ASKING = {
     "messages": [{"role": "user", "content": "Call the tool weather for Paris, now."}],
@@ -76,18 +76,6 @@ def follows_schema(arguments: Any) -> bool:
     return "city" in values and all(
         key in types and has_type(value, types[key]) for key, value in values.items()
     )
-
-
-# Lengths.
-
-LEAST_LONGER = 2
-
-
-def length_findings(longer: Sequence[str]) -> Iterator[ServerFinding]:
-    """Whether answers have more tokens than `max_tokens` allows, by the requests where they do."""
-    if len(longer) >= LEAST_LONGER:
-        finding = check_finding("max-tokens-ignored", answers=len(longer), probe=longer[0])
-        yield replace(finding, shown_by=tuple(dict.fromkeys(longer)))
 
 
 # Other routes.

@@ -12,7 +12,7 @@ from dsv4.verify.fits import usual_count
 from dsv4.verify.hypotheses import Forecaster, Hypothesis
 from dsv4.verify.probes import PROBES
 
-# What a server does by itself, and the released encoder does not.
+# By the family of a server: what it does by itself, and the released encoder does not.
 OWN_WAYS: Mapping[str, Sequence[str]] = read_table("own_ways", __file__)
 # What helps where the server itself, and no proxy, takes one effort for another.
 KNOWN_EFFORTS = "send `high` or `max`, which this server takes as they are"

@@ -20,6 +20,7 @@ _NAMES = {
     "llama.cpp": "llama.cpp",
     "deepseek": "recipe",
     "dsv4": "dsv4",
+    "dynamo": "dynamo",
 }
 
 

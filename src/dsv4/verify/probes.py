@@ -73,11 +73,46 @@ def _spelling() -> Iterator[Probe]:
         yield Probe(f"inject-{place}", "safety", request)
 
 
-_PROBES = [*(probe for probe in _ROWS if probe.sent_by == "every run"), *_spelling()]
+CROWDED = "crowded"
+
+
+def _crowded() -> Probe:
+    """What proxies lose of long, many, repeated and unusual things: each changes the count by a
+    number of its own. A system text of 2,000 characters, ten tools, a description of 1,000, names
+    with capitals, choices and defaults that are no texts, messages that come twice."""
+    city = {"type": "string", "enum": ["Paris", "Rome", "Oslo"]}
+    days = {"type": "integer", "enum": [1, 3, 7], "default": 3}
+    properties = {"City": city, "days": days, "wind": {"type": "boolean", "default": True}}
+    described = ["Weather of a city.", words(200), *(f"Tool {n}." for n in range(2, 10))]
+    tools = [
+        {
+            "name": f"{'Look_Up' if n < 6 else 'find'}_{n}",
+            "description": text,
+            "parameters": {"type": "object", **fields},
+        }
+        for n, text in enumerate(described)
+        for fields in [{"properties": properties if n == 0 else {}}]
+    ]
+    arguments = '{"City": "Paris", "days": 3, "wind": true, "near": [["a", "b"], ["c"]]}'
+    call = {"id": "call_00", "type": "function"}
+    call["function"] = {"name": "Look_Up_0", "arguments": arguments}  # type: ignore[assignment]
+    asked = {"role": "user", "content": "Weather, as before?"}
+    messages: list[Object] = [
+        {"role": "system", "content": words(420)},
+        *(asked, {"role": "assistant", "content": "Rain.", "reasoning_content": "x"}),
+        *(asked, asked),
+        {"role": "assistant", "content": "", "reasoning_content": "x", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "call_00", "content": "Rain."},
+    ]
+    listed = [{"type": "function", "function": tool} for tool in tools]
+    return Probe(CROWDED, "prompt", {"messages": messages, "tools": listed})
+
+
+_PROBES = [*(probe for probe in _ROWS if probe.sent_by == "every run"), *_spelling(), _crowded()]
 _QUICK = [probe for probe in _ROWS if probe.sent_by == "quick"]
 PROBES: Mapping[str, Probe] = MappingProxyType({probe.id: probe for probe in (*_PROBES, *_QUICK)})
 """Every counting probe, by its id."""
-_MIXED = frozenset({"rich", *(probe.id for probe in _QUICK)})
+_MIXED = frozenset({"rich", CROWDED, *(probe.id for probe in _QUICK)})
 
 
 def is_mixed(id: str) -> bool:

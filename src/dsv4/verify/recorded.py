@@ -16,8 +16,8 @@ from dsv4.verify.explain import explain
 from dsv4.verify.hypotheses import Forecaster
 from dsv4.verify.observations import Observation
 from dsv4.verify.report import Findings, VerifyReport
-from dsv4.verify.sending import cached_tokens, token_number
 from dsv4.verify.server_client import Reply
+from dsv4.verify.usage_fields import cached_tokens, token_number
 
 # Requests that are looked at: more would not tell more.
 MOST_RECORDED = 200

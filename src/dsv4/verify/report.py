@@ -12,7 +12,7 @@ from dsv4.profiles.fault_table import FAULTS
 from dsv4.profiles.server_faults import fault_named
 from dsv4.verify.common_causes import common_causes
 from dsv4.verify.fits import LEAST_SHOWING, usual_count
-from dsv4.verify.hypotheses import Forecaster, Hypothesis
+from dsv4.verify.hypotheses import Forecaster, Hypothesis, clean_servers
 from dsv4.verify.observations import Observation
 from dsv4.verify.own_ways import KNOWN_EFFORTS, OWN_WAYS, OwnWay, released_server
 from dsv4.verify.own_word import OwnWord
@@ -24,7 +24,7 @@ Standing: TypeAlias = Literal["pass", "differs", "fault", "inconclusive", "not o
 
 GROUPS = (
     *("prompt", "counting", "system", "thinking", "effort", "tools", "history", "content"),
-    *("safety", "output", "cache", "protocols", "raw", "images"),
+    *("safety", "output", "billing", "cache", "protocols", "raw", "images"),
 )
 _RANK: dict[Standing, int] = {
     "not offered": 0,
@@ -77,7 +77,7 @@ class VerifyReport:
     reasons. `evidence` names what the server offered; `notes` are sentences about the run itself.
     `own_word` is what the server says of itself. There is `too_little` of it where fewer than half
     of the counts came that were asked for. `first_token_seconds` is how long the first streamed
-    answer took to begin.
+    answer took to begin. `date` is when the run ended, in UTC; a log has none.
     """
 
     url: str
@@ -93,6 +93,7 @@ class VerifyReport:
     own_word: OwnWord = field(default_factory=OwnWord)
     too_little: bool = False
     first_token_seconds: float | None = None
+    date: str = ""
 
     @property
     def is_faulty(self) -> bool:
@@ -108,6 +109,7 @@ class VerifyReport:
         return {
             "url": self.url,
             "model": self.model,
+            "date": self.date,
             "requests": self.requests,
             "prompt_tokens": self.prompt_tokens,
             "completion_tokens": self.completion_tokens,
@@ -129,6 +131,7 @@ class VerifyReport:
                 ],
                 "synonyms": [explanation_dict(each) for each in verdict.synonyms],
                 "possible": list(verdict.possible),
+                "pattern": None if verdict.pattern is None else str(verdict.pattern),
                 "explained": verdict.explained,
                 "of": verdict.of,
                 "unexplained": [asdict(each) for each in verdict.unexplained],
@@ -256,6 +259,8 @@ class Findings:
         )
         # One fault that is not certain has no finding under its own name.
         many = len(showing) >= LEAST_SHOWING and sum(map(len, sets)) > 1
+        # Of several pairs, and no fault certain, any might be by chance.
+        many = many and (len(sets) == 1 or bool(certain) or any(len(ids) == 1 for ids in sets))
         causes = "; ".join(
             " and ".join(f"{FAULTS[id].message} ({id})" for id in ids) for ids in sets
         )
@@ -291,7 +296,8 @@ class Findings:
             best = self._verdict.best
             if observation is not None and best is not None:
                 text = usual_count(self._forecaster.count(best.hypothesis, id)[1], False)
-                finding = replace(finding, expected=f"{text} tokens if it were text")
+                words = f"{_count_words(self._billed(text))} if it were text"
+                finding = replace(finding, expected=words)
             yield replace(finding, shown_by=(id,))
 
     def _unexplained(self) -> Iterator[ServerFinding]:
@@ -328,6 +334,7 @@ class Findings:
             (o.refusal for o in self._observations if o.probe == each.probe and o.refusal), ""
         )
         way = "takes it with its usual settings" if refused else "would have counted otherwise"
+        effect = "such requests are not served here" if refused else self._whose(each)
         if not refused and each.seen == each.expected:
             way = "would have written another prompt of as many tokens"
         return ServerFinding(
@@ -335,7 +342,7 @@ class Findings:
             group,
             "inconclusive" if refused else "fault",
             f"not explained: {server} {way}; {_requests(own)} show{'s' * (len(own) == 1)} it",
-            "the prompt of such requests is not what any known server writes",
+            effect,
             "compare with the server's own configuration; `dsv4 show` draws the right prompt",
             each.probe,
             _count_words(each.expected),
@@ -344,10 +351,24 @@ class Findings:
             own,
         )
 
+    def _whose(self, each: Mismatch) -> str:
+        """Whose prompt this may be, by its number of tokens."""
+        for server in clean_servers() if each.probe in self._forecaster.requests else ():
+            count = self._forecaster.count(server, each.probe)[1]
+            if usual_count(count, server.server.special_text_acts) == each.seen:
+                return f"such requests have as many tokens as with {server.server.server}"
+        return "the prompt of such requests is not what any known server writes"
+
+    def _billed(self, count: int | None) -> int | None:
+        """What this server says where it counted so many."""
+        pattern = self._verdict.pattern
+        return count if count is None or pattern is None else pattern(count)
+
     def _own_ways(self) -> Iterator[ServerFinding]:
-        """What the server does by itself: each is shown by a request of its own, if one does."""
+        """What the server does by itself: each is shown by a request of its own, if one does. Where
+        counts have a pattern, none is."""
         used: set[str] = set()
-        for way in self._possible_ways():
+        for way in self._possible_ways() if self._verdict.pattern is None else ():
             showing = [
                 o
                 for o in self._observations
@@ -367,7 +388,7 @@ class Findings:
             return
         named = {*self._verdict.faults, *self._verdict.possible}
         reference = released_server(best.hypothesis, self._forecaster)
-        for id in OWN_WAYS[best.hypothesis.profile]:
+        for id in OWN_WAYS[best.hypothesis.server.family]:
             if id not in named:
                 yield OwnWay(id, best.hypothesis, reference, self._forecaster)
 
@@ -376,7 +397,7 @@ class Findings:
         sent_probes = {o.probe for o in self._observations}
         for way in self._possible_ways():
             showing = set(way.showing())
-            if showing and not showing & sent_probes:
+            if showing and (self._verdict.pattern is not None or not showing & sent_probes):
                 yield FAULTS[way.id].group
 
     def _shown_by(self, other: Hypothesis | None, id: str) -> Observation | None:
@@ -408,7 +429,7 @@ class Findings:
         other = other or self._clean
         if observation is not None and other is not None:
             count = self._forecaster.count(other, observation.probe)[1]
-            expected = _count_words(usual_count(count, True))
+            expected = _count_words(self._billed(usual_count(count, True)))
         return ServerFinding(
             id,
             fault.group,

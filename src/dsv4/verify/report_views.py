@@ -38,17 +38,19 @@ def printable(text: str) -> str:
 def headline(report: VerifyReport) -> str:
     """What the server is, in one line."""
     verdict = report.verdict
+    reasons = {"void": "the counts cannot be believed", "nothing seen": "nothing was counted"}
     if verdict.best is None:
-        reasons = {"void": "the counts cannot be believed", "nothing seen": "nothing was counted"}
         return reasons.get(verdict.outcome, "not explained")
     hypothesis = verdict.best.hypothesis
     named = f"{hypothesis.server.server} with {_RELEASES[hypothesis.texts]}"
+    if verdict.outcome in reasons:
+        return f"{reasons[verdict.outcome]}; nearest is {named}"
     if verdict.outcome == "not explained":
         faults = f", with {', '.join(verdict.best.faults)}" if verdict.best.faults else ""
         return f"not explained; nearest is {named}{faults}"
     others = {each.hypothesis.server.server for each in verdict.others}
     if others:
-        return f"{named}, in turn with {', '.join(sorted(others))}"
+        return f"{named}, and for some requests {', '.join(sorted(others))}"
     return named
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime, timezone
 from functools import partial
 from typing import Any, Literal, TypeAlias
 
@@ -13,6 +14,8 @@ from dsv4.profiles.official_api import dialect_at
 from dsv4.profiles.server_requests import SERVED_DIALECTS, Object, served_name
 from dsv4.verify.answer_checks import ANSWER_REQUESTS, answer_findings
 from dsv4.verify.answer_rates import RATED
+from dsv4.verify.billing import billing_findings
+from dsv4.verify.check_findings import check_finding
 from dsv4.verify.choice import MOST_QUICK, QuickSearch
 from dsv4.verify.doubts import MOST_REPEATS, MOST_REPEATS_QUICKLY, next_doubts
 from dsv4.verify.explain import explain
@@ -22,7 +25,6 @@ from dsv4.verify.output_checks import (
     adapted_finding,
     cache_findings,
     call_findings,
-    length_findings,
     other_routes,
 )
 from dsv4.verify.own_word import OWN_WORD_REQUESTS, OwnWord, own_word
@@ -50,11 +52,19 @@ from dsv4.verify.report import (
     curl_line,
     without_key,
 )
-from dsv4.verify.sending import MOST_SILENCE, OWN_REQUEST, Asking, BudgetSpent, Progress, Sender
+from dsv4.verify.sending import (
+    MOST_SILENCE,
+    OWN_REQUEST,
+    SETTLING_REQUESTS,
+    Asking,
+    BudgetSpent,
+    Progress,
+    Sender,
+)
 from dsv4.verify.server_client import HttpServer, Reply, ServerClient, ServerProblem
 from dsv4.verify.token_budget import TokenBudget, TokensSpent, forecast_tokens
 from dsv4.verify.token_counts import PromptCounter
-from dsv4.verify.verdicts import ServerVerdict
+from dsv4.verify.verdicts import Explanation, ServerVerdict
 
 RunMode: TypeAlias = Literal["quick", "default", "full"]
 # Probes that say something about every group: what is counted at all, and by whom.
@@ -119,9 +129,11 @@ def planned(
     own_tokens = 0 if request is None else forecast_tokens(request, counter or PromptCounter())
     if mode == "quick":
         most = MOST_QUICK + MOST_REPEATS_QUICKLY + len(ROUTES) + len(QUICKLY_SHOWN) + own
+        most += SETTLING_REQUESTS
         return most + OWN_WORD_REQUESTS, QUICK_TOKENS + own_tokens
     chosen = [probe for probe in probes() if not only or probe.group in only or probe.id in ALWAYS]
     requests = sum(probe.repeats for probe in chosen) + MOST_REPEATS + OWN_WORD_REQUESTS + own
+    requests += SETTLING_REQUESTS
     if only:
         return requests, 250 * requests + own_tokens
     requests, tokens = (
@@ -205,7 +217,7 @@ class ServerRun:
         verdict = self._verdict()
         maker = Findings(verdict, self._compared, self._forecaster, sender.client.url, sender.model)
         adapted = [adapted_finding(id, probe) for id, probe in sender.adapted.items()]
-        findings = (*maker.all(), *adapted, *length_findings(sender.longer), *self._further)
+        findings = (*maker.all(), *adapted, *self._billing(verdict), *self._further)
         planned_counts = max(self._planned_counts, 1)
         report = VerifyReport(
             sender.client.url,
@@ -224,8 +236,19 @@ class ServerRun:
             and not sender.adapted,
             own_word=self._own_word,
             first_token_seconds=sender.first_token,
+            date=datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M"),
         )
         return without_key(report, sender.key)
+
+    def _billing(self, verdict: ServerVerdict) -> Iterator[ServerFinding]:
+        """What is wrong with what is billed, and that streams are refused."""
+        sender, counter = self._sender, self._forecaster.counter
+        for finding in billing_findings(sender.answers, sender.model, verdict, counter):
+            body = PROBES[finding.probe].request if finding.probe in PROBES else None
+            line = curl_line(sender.client.url, sender.model, body) if body is not None else ""
+            yield replace(finding, curl=line)
+        if sender.refuses_streams:
+            yield check_finding("streams-refused")
 
     def _unsent(self) -> Iterator[str]:
         """One sentence for all that was left out to stay within the budget of tokens."""
@@ -321,7 +344,7 @@ class ServerRun:
                 search.narrow(observation)
         self._is_lost = search.is_lost
         if search.is_lost:
-            self._notes.append("No known server does this: the default run looks closer.")
+            self._notes.append("Nothing simple explains this: the default run looks closer.")
         elif search.next(names) is not None:
             self._notes.append("Other faults are possible: --quick did not look for all of them.")
 
@@ -421,6 +444,12 @@ def _in_doubt(verdict: ServerVerdict, *, is_lost: bool) -> ServerVerdict:
     several at once are possible and not certain. So is any, where the search is lost, which
     looks for each of them."""
     best = verdict.best
+    if best is not None and verdict.others and len(best.faults) > 1:
+        # With a fault of one of them, two servers explain whatever varies.
+        clean = Explanation(best.hypothesis.without_faults, ())
+        return ServerVerdict(
+            "not explained", clean, of=verdict.of, faults=("counts-vary",), reason=verdict.reason
+        )
     ours = {id for id in (best.faults if best else ()) if FAULTS[id].changes_prompts}
     if verdict.outcome != "explained" or len(ours) < (1 if is_lost else 2):
         return verdict

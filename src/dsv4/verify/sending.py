@@ -11,15 +11,22 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from dsv4.verify.answers import value_at
+from dsv4.verify.billing import BilledAnswer
 from dsv4.verify.observations import Observation
 from dsv4.verify.probes import Probe
 from dsv4.verify.report import CHAT, struck_out
 from dsv4.verify.server_client import HttpServer, Reply, ServerClient, ServerProblem
 from dsv4.verify.token_budget import TokenBudget, TokensSpent
+from dsv4.verify.usage_fields import (
+    cached_tokens,
+    completion_tokens,
+    finishes,
+    prompt_tokens,
+    usage_of,
+)
 
 # After so many requests in a row without an answer, a run ends with what it has.
 MOST_SILENCE = 3
-MOST_TOKENS = 1_000_000_000
 # Characters of what a server says for itself.
 MOST_WORDS = 200
 # A server that fails at a request is asked again so often. llama.cpp says no with 500.
@@ -41,6 +48,54 @@ class Asking:
     probe: Probe
     stream: bool = False
     most: int = 1
+
+
+# How many tokens an answer has at least, as servers put it that refuse fewer.
+_LEAST = re.compile(r"(?:at least|minimum|greater than|less than|below|>=?)\D{0,20}(\d{1,4})", re.I)
+USUAL_LEAST = 16
+# So many requests at most find out which settings a server takes, and whether it streams.
+SETTLING_REQUESTS = 6
+
+
+@dataclass(frozen=True)
+class AnswerSettings:
+    """The length and the temperature of answers, as a server takes them: under another name, not
+    below so many tokens, or not at all."""
+
+    length: str = "max_tokens"
+    least: int = 1
+    temperature: bool = True
+
+    def most(self, asked: int) -> int:
+        """How many tokens an answer may have that was meant to have so many."""
+        return max(asked, self.least)
+
+    def adapted(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """A Chat request with these settings."""
+        given = {**body}
+        if not self.temperature:
+            given.pop("temperature", None)
+        if "max_tokens" in given:
+            given[self.length] = self.most(given.pop("max_tokens"))
+        return given
+
+    def further(self, words: str) -> AnswerSettings | None:
+        """What may be taken where this is refused: what the server's words name, else one thing
+        after the other. None: there is nothing else."""
+        least = _LEAST.search(words)
+        if self.temperature and "temperature" in words:
+            return replace(self, temperature=False)
+        if self.length == "max_tokens" and "max_completion_tokens" in words:
+            return replace(self, length="max_completion_tokens")
+        if "max_" in words and least and int(least[1]) > self.least:
+            return replace(self, least=int(least[1]))
+        if self.temperature:
+            return replace(self, temperature=False)
+        if self.least < USUAL_LEAST:
+            return replace(self, least=USUAL_LEAST)
+        if self.length == "max_tokens":
+            return replace(self, length="max_completion_tokens")
+        return None
 
 
 class Sender:
@@ -73,8 +128,11 @@ class Sender:
         self.adapted: dict[str, Probe] = {}
         self.fingerprint = ""
         self.first_token: float | None = None
-        self.longer: list[str] = []  # whose answers are longer than they may be
-        self._asks_for_ids = True
+        self.answers: list[BilledAnswer] = []
+        self.settings = AnswerSettings()
+        self.refuses_streams = False
+        self._has_settled = False
+        self._asks_for_ids = self._asks_for_usage = True
         self._shows_ids = self._only_streams = False
         self._lock = threading.Lock()
         if isinstance(client, HttpServer):
@@ -116,6 +174,7 @@ class Sender:
     def post(self, path: str, body: Mapping[str, Any]) -> Reply:
         """The reply to a `body` sent to a `path`, counted as a request of this run. A server that
         fails is asked again."""
+        body = self.settings.adapted(body) if path == CHAT else body
         reply = self._post(path, body)
         for _ in range(MOST_FAILURES):
             if reply.status not in (500, 502, 504) or reply.problem:
@@ -165,8 +224,11 @@ class Sender:
     def _observed(self, asking: Asking) -> tuple[Observation, Reply]:
         probe, body = asking.probe, self._body(asking)
         try:
-            is_streamed = asking.stream or self._only_streams
-            reply = self._streamed(body) if is_streamed else self._whole(body)
+            is_streamed = (asking.stream or self._only_streams) and not self.refuses_streams
+            send = self._streamed if is_streamed else self._whole
+            reply = self._settled(partial(send, body))
+            if is_streamed and reply.refused:
+                reply = self._after_stream(body, reply)
         except TokensSpent:
             return Observation(probe.id, note=UNSENT), Reply()
         self._check_first(reply)
@@ -184,9 +246,44 @@ class Sender:
             observation = replace(observation, request=probe.request)
         return observation, reply
 
+    @property
+    def _has_answered(self) -> bool:
+        return any(o.count is not None for o in self.observations)
+
+    def _settled(self, send: Callable[[], Reply]) -> Reply:
+        """The reply to the first requests, with whatever settings the server takes. It may refuse
+        a request for itself: then the settings are not to blame, which its words tell, or that
+        others are taken."""
+        reply = send()
+        words = self.words_of(reply)
+        names_settings = "temperature" in words or "max_" in words
+        is_doubtful = names_settings or not words or bool(self.observations)
+        if not reply.refused or self._has_answered or self._has_settled or not is_doubtful:
+            return reply
+        first, self._has_settled = self.settings, True
+        while reply.refused and (further := self.settings.further(self.words_of(reply))):
+            self.settings = further
+            reply = send()
+        if reply.refused:
+            self.settings = first
+        return reply
+
     def _streamed(self, body: Mapping[str, Any]) -> Reply:
-        usage = {"stream": True, "stream_options": {"include_usage": True}}
-        return self.post(CHAT, {**body, **usage})
+        usage = {"stream_options": {"include_usage": True}} if self._asks_for_usage else {}
+        return self.post(CHAT, {**body, "stream": True, **usage})
+
+    def _after_stream(self, body: dict[str, Any], refusal: Reply) -> Reply:
+        """The reply to a request that was refused as a stream: without usage in streams, else
+        whole. Where that is taken, the stream was refused, and not the request."""
+        if self._asks_for_usage:
+            self._asks_for_usage = False
+            reply = self._streamed(body)
+            if not reply.refused:
+                return reply
+        reply = self._whole(body)
+        self.refuses_streams = not reply.refused
+        self._asks_for_usage = reply.refused or self._asks_for_usage
+        return reply
 
     def _whole(self, body: dict[str, Any]) -> Reply:
         if not self._asks_for_ids:
@@ -207,8 +304,9 @@ class Sender:
             self.unsent.append(probe.id)
             return observation
         self.probe_count += 1
-        if observation.completion_tokens > asking.most:
-            self.longer.append(probe.id)
+        if observation.count is not None:
+            most = self.settings.most(asking.most)
+            self.answers.append(BilledAnswer.of(probe, reply, usage_of(reply), most))
         self.completion += observation.completion_tokens
         self.fingerprint = self.fingerprint or _fingerprint(reply)
         if reply.times and self.first_token is None:
@@ -313,6 +411,7 @@ TOO_LONG = "the server refuses it as too long for its context"
 # As vLLM, SGLang, llama.cpp and the official API put it.
 _CONTEXT = re.compile(r"context[ _](length|size|window)", re.IGNORECASE)
 UNSENT = "it would have passed the budget of tokens"
+FILTERED = "the server's filter kept it from the model"
 NO_USAGE = "the answer does not say how many tokens the prompt had"
 
 
@@ -323,52 +422,18 @@ def observed(probe: str, reply: Reply) -> Observation:
     if reply.problem or not 200 <= reply.status < 300:
         return Observation(probe, note=reply.problem or f"status {reply.status}")
     usage = usage_of(reply)
-    count = token_number(usage.get("prompt_tokens"))
+    count = prompt_tokens(usage)
     if count is None:
         return Observation(probe, note=NO_USAGE)
+    if not count and "content_filter" in finishes(reply):
+        return Observation(probe, note=FILTERED)
     return Observation(
         probe,
         count,
-        completion_tokens=token_number(usage.get("completion_tokens")) or 0,
+        completion_tokens=completion_tokens(usage) or 0,
         cached=cached_tokens(usage),
         ids=ids_in(reply),
     )
-
-
-def usage_of(reply: Reply) -> Mapping[str, Any]:
-    """The usage of a reply, whole or streamed; empty where it has none."""
-    for body in (reply.body, *reversed(reply.events)):
-        usage = body.get("usage") if isinstance(body, dict) else None
-        if isinstance(usage, dict):
-            return usage
-    return {}
-
-
-def prompt_tokens(usage: Mapping[str, Any]) -> int | None:
-    """The tokens of a prompt, under each name that servers have for them. Messages counts what a
-    cache knew, or was told to keep, apart."""
-    whole = token_number(usage.get("prompt_tokens"))
-    if whole is not None:
-        return whole
-    own = token_number(usage.get("input_tokens"))
-    cached = (usage.get(f"cache_{action}_input_tokens") for action in ("read", "creation"))
-    return None if own is None else own + sum(token_number(each) or 0 for each in cached)
-
-
-def cached_tokens(usage: Mapping[str, Any]) -> int | None:
-    """How many tokens of the prompt a cache knew, under each name that servers have for it."""
-    for name in ("prompt_tokens_details", "input_tokens_details"):
-        details = usage.get(name)
-        count = token_number(details.get("cached_tokens")) if isinstance(details, dict) else None
-        if count is not None:
-            return count
-    read = token_number(usage.get("cache_read_input_tokens"))
-    return token_number(usage.get("prompt_cache_hit_tokens")) if read is None else read
-
-
-def token_number(value: object) -> int | None:
-    """A number of tokens; None for anything that cannot be one."""
-    return value if type(value) is int and 0 <= value < MOST_TOKENS else None
 
 
 def ids_in(reply: Reply) -> tuple[int, ...] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from dsv4.verify.report import GROUPS, VerifyReport
+from dsv4.verify.report import GROUPS, ServerFinding, VerifyReport
 from dsv4.verify.report_views import STYLE, headline, html_text, printable
 
 # A report, or why there is none.
@@ -42,7 +42,8 @@ def vendors_html(reports: Reports) -> str:
     parts.append("</table>")
     for url, report in reports.items():
         listed = "".join(f"<li>{html_text(line)}</li>" for line in _findings(report))
-        parts.append(f"<section><h2>{html_text(url)}</h2><ul>{listed}</ul></section>")
+        shown = "" if isinstance(report, str) else "".join(map(_shown_html, _faults(report)))
+        parts.append(f"<section><h2>{html_text(url)}</h2><ul>{listed}</ul>{shown}</section>")
     return "".join([*parts, "</main></body></html>\n"])
 
 
@@ -55,6 +56,8 @@ def _rows(reports: Reports) -> Iterator[Sequence[str]]:
 
 
 _COSTS: Mapping[str, Callable[[VerifyReport], str]] = {
+    "measured (UTC)": lambda report: report.date,
+    "model": lambda report: report.model,
     "requests": lambda report: f"{report.requests:,}",
     "prompt tokens": lambda report: f"{report.prompt_tokens:,}",
     "first token": lambda report: (
@@ -73,6 +76,16 @@ def _findings(report: VerifyReport | str) -> Iterator[str]:
         yield report
         return
     yield headline(report)
-    for finding in report.findings:
-        if finding.verdict == "fault":
-            yield f"{finding.id}: {finding.message}"
+    yield from (f"{finding.id}: {finding.message}" for finding in _faults(report))
+
+
+def _faults(report: VerifyReport) -> list[ServerFinding]:
+    return [finding for finding in report.findings if finding.verdict == "fault"]
+
+
+def _shown_html(finding: ServerFinding) -> str:
+    """The request that shows a fault, with what was expected and seen, to be opened."""
+    words = [f"{finding.expected} expected" if finding.expected else "", finding.seen]
+    counts = html_text(", ".join(filter(None, words)))
+    line = f"<p><code>{html_text(finding.curl)}</code></p>" if finding.curl else ""
+    return f"<details><summary>{html_text(finding.id)}</summary><p>{counts}</p>{line}</details>"

@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 
 from dsv4.profiles.server_faults import FaultVariant
 from dsv4.profiles.text_shields import TextPlace
+from dsv4.verify.count_patterns import CountPattern
 from dsv4.verify.hypotheses import Hypothesis
 
 Outcome: TypeAlias = Literal["explained", "not explained", "void", "nothing seen"]
@@ -59,6 +60,7 @@ class ServerVerdict:
     - `unforecast`: the requests of which `best` forecasts nothing.
     - `acting`: the places whose special tokens become control tokens, as far as that was seen.
     - `others`: where several servers answer in turn, those besides `best`.
+    - `pattern`: what the server makes of every count before it says it, which was taken away.
     - `reason`: why counts cannot be believed, or do not stay the same, in words.
     """
 
@@ -76,4 +78,5 @@ class ServerVerdict:
     shown_by: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
     refused: tuple[str, ...] = ()
     unforecast: tuple[str, ...] = ()
+    pattern: CountPattern | None = None
     reason: str = ""

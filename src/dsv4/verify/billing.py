@@ -1,0 +1,162 @@
+"""What answers are billed by: counts, lengths and names, compared with what came back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dsv4.verify.answers import ServerAnswer, streamed_answer, value_at, whole_answer
+from dsv4.verify.check_findings import check_finding
+from dsv4.verify.probes import Probe
+from dsv4.verify.report import ServerFinding
+from dsv4.verify.server_client import Reply
+from dsv4.verify.token_counts import PromptCounter
+from dsv4.verify.usage_fields import (
+    cached_tokens,
+    completion_tokens,
+    prompt_tokens,
+    token_number,
+)
+from dsv4.verify.verdicts import ServerVerdict
+
+# One odd answer is an accident.
+LEAST_ODD = 2
+# So many answers that were cut must end as if they were whole.
+LEAST_CUT = 4
+# Words of model names that name no model.
+_GENERIC = frozenset(
+    {
+        *("default", "model", "models", "local", "chat", "latest", "instruct", "base", "unknown"),
+        *("flash", "pro", "gguf", "awq", "demo", "test", "assistant"),
+    }
+)
+
+
+@dataclass(frozen=True)
+class BilledAnswer:
+    """What came back for a request that asked for at most so many tokens, and its usage."""
+
+    probe: str
+    most: int
+    prompt: int | None
+    completion: int | None
+    cached: int | None
+    reasoning: int | None
+    text: str
+    finish: str
+    model: str
+
+    @classmethod
+    def of(cls, probe: Probe, reply: Reply, usage: Mapping[str, Any], most: int) -> BilledAnswer:
+        answer = whole_answer(reply) or streamed_answer(reply) or ServerAnswer()
+        details = usage.get("completion_tokens_details")
+        named = (value_at(body, "model") for body in (reply.body, *reply.events[:1]))
+        return cls(
+            probe.id,
+            most,
+            prompt_tokens(usage),
+            completion_tokens(usage),
+            cached_tokens(usage),
+            token_number(value_at(details, "reasoning_tokens")),
+            answer.reasoning + answer.content,
+            answer.finish,
+            next((name for name in named if isinstance(name, str)), "")[:200],
+        )
+
+
+def billing_findings(
+    answers: Sequence[BilledAnswer], model: str, verdict: ServerVerdict, counter: PromptCounter
+) -> Iterator[ServerFinding]:
+    """What is billed otherwise than it came back, or was sent. `model` is what was asked for."""
+    odd = [
+        *_pattern_findings(verdict),
+        *_length_findings(answers, counter),
+        *_part_findings(answers, verdict),
+        *_finish_findings(answers, counter),
+        *_model_findings(answers, model),
+    ]
+    yield from odd
+    if answers and not odd and verdict.outcome == "explained":
+        yield check_finding("billing-right")
+
+
+def _shown(key: str, answers: Sequence[BilledAnswer], **values: Any) -> ServerFinding:
+    """A finding that these answers show."""
+    finding = check_finding(key, answers=len(answers), probe=answers[0].probe, **values)
+    return replace(finding, shown_by=tuple(dict.fromkeys(each.probe for each in answers)))
+
+
+def _pattern_findings(verdict: ServerVerdict) -> Iterator[ServerFinding]:
+    """What is done to every count. A number that is added may be a text that is."""
+    if verdict.pattern is not None:
+        yield check_finding(verdict.pattern.id, pattern=str(verdict.pattern))
+    elif verdict.best is not None and "counts-offset" in verdict.faults:
+        yield check_finding("billing-offset", pattern=f"every count is {verdict.best.added} more")
+
+
+def _length_findings(
+    answers: Sequence[BilledAnswer], counter: PromptCounter
+) -> Iterator[ServerFinding]:
+    """Whether answers have the tokens that are counted, and no more than they may have."""
+    longer, inflated, uncounted = list[BilledAnswer](), list[BilledAnswer](), list[BilledAnswer]()
+    for each in answers:
+        own = counter.tokens_of(each.text)
+        if each.completion is not None and each.completion > each.most:
+            (longer if own > each.most else inflated).append(each)
+        elif each.completion == 0 and each.text.strip():
+            uncounted.append(each)
+    if len(longer) >= LEAST_ODD:
+        yield _shown("max-tokens-ignored", longer)
+    for how, odd in (("more", inflated), ("none", uncounted)):
+        if len(odd) >= LEAST_ODD:
+            first = odd[0]
+            counts = f"{counter.tokens_of(first.text)} tokens", f"{first.completion} tokens"
+            yield _shown(f"billing-completion:{how}", odd, expected=counts[0], seen=counts[1])
+
+
+def _part_findings(
+    answers: Sequence[BilledAnswer], verdict: ServerVerdict
+) -> Iterator[ServerFinding]:
+    """Whether parts are no more than the whole. Where what was cached is counted apart, it may be
+    more than the rest."""
+    cached = [a for a in answers if a.cached is not None and a.cached > (a.prompt or 0)]
+    reasoned = [a for a in answers if a.reasoning is not None and a.reasoning > (a.completion or 0)]
+    if len(cached) >= LEAST_ODD and "counts-without-cached" not in verdict.faults:
+        first = cached[0]
+        yield _shown("billing-cached", cached, seen=f"{first.cached} of {first.prompt} tokens")
+    if len(reasoned) >= LEAST_ODD:
+        first = reasoned[0]
+        words = f"{first.reasoning} of {first.completion} tokens"
+        yield _shown("billing-reasoning", reasoned, seen=words)
+
+
+def _finish_findings(
+    answers: Sequence[BilledAnswer], counter: PromptCounter
+) -> Iterator[ServerFinding]:
+    """Whether answers that were cut say so: a text of as many tokens as were allowed was."""
+    cut = [a for a in answers if a.text.strip() and counter.tokens_of(a.text) >= a.most]
+    if len(cut) >= LEAST_CUT and all(a.finish == "stop" for a in cut):
+        yield _shown("billing-finish", cut, expected="`length`", seen="`stop`")
+
+
+def _model_findings(answers: Sequence[BilledAnswer], model: str) -> Iterator[ServerFinding]:
+    others = [a for a in answers if is_other_model(model, a.model)]
+    if len(others) >= LEAST_ODD:
+        yield _shown("billing-model", others, expected=model, seen=others[0].model)
+
+
+def is_other_model(asked: str, named: str) -> bool:
+    """Whether a name is another model's: one of another version, or with no word in common."""
+    (words, versions), (others, also) = _parts_of(asked), _parts_of(named)
+    if versions and also:
+        return versions.isdisjoint(also)
+    return bool(words and others) and words.isdisjoint(others)
+
+
+def _parts_of(name: str) -> tuple[set[str], set[str]]:
+    """The words of a model's name that name it, and its versions."""
+    lowered = name.lower()
+    words = set(re.findall(r"[a-z]{3,}", lowered)) - _GENERIC
+    return words, set(re.findall(r"v(\d+)", lowered))

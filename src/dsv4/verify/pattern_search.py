@@ -1,0 +1,95 @@
+"""Which pattern the counts of a server have, found by the known server that it fits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dsv4.verify.common_causes import having_each_aspect
+from dsv4.verify.count_patterns import (
+    ROUNDINGS,
+    CountPattern,
+    factors_of,
+    likely_patterns,
+    plainest_factor,
+)
+from dsv4.verify.fits import Fits, usual_count
+from dsv4.verify.hypotheses import Hypothesis
+from dsv4.verify.nearest import off_by
+
+# Texts that differ by so many words, whatever is around them.
+_SHORT, _LONG, _WORDS = "count-100", "count-1000", 900
+# How a pattern says what requests have in common.
+_WORDS_FOR = {
+    "system": "is a system text",
+    "tools": "are tools",
+    "tool": "are results of tools",
+    "assistant": "are earlier answers",
+    "reasoning_effort": "is an effort",
+    "developer": "is a developer text",
+}
+
+
+def pattern_of(fits: Fits) -> CountPattern | None:
+    """The factor, or the rounding, with which a known server explains all counts, where none does
+    without. A factor first: it leaves every count distinct."""
+    servers = fits.forecasts.servers()
+    if any(map(fits.exact_in_counts, servers)):
+        return None
+    for server in servers:
+        if (counted := _counted(fits, server)) is not None:
+            for pattern in factors_of(counted):
+                return pattern
+    return next((p for p in likely_patterns(_seen(fits)) if p.step > 1 and _fits(fits, p)), None)
+
+
+def late_patterns(fits: Fits) -> Iterator[CountPattern]:
+    """What may explain counts that neither a fault nor a pattern of all of them does: a least
+    number, and the factor by which a long text is longer than a short one."""
+    yield from (p for p in likely_patterns(_seen(fits)) if p.least)
+    counts = {o.probe: o.count for o in fits.observations if o.count is not None}
+    if _SHORT in counts and _LONG in counts:
+        factor = plainest_factor(_WORDS, counts[_LONG] - counts[_SHORT])
+        if factor is not None and factor > 1:
+            yield from (CountPattern(factor, rounding=name) for name in ROUNDINGS)
+
+
+def _seen(fits: Fits) -> list[int]:
+    return list({o.probe: o.count for o in fits.observations if o.count is not None}.values())
+
+
+def _fits(fits: Fits, pattern: CountPattern) -> bool:
+    patterned = Fits(fits.observations, fits.forecasts.with_pattern(pattern))
+    return any(map(patterned.exact_in_counts, fits.forecasts.servers()))
+
+
+def _counted(fits: Fits, server: Hypothesis) -> list[tuple[int, int]] | None:
+    """Each count of a server and what was seen; None where it would have refused a request."""
+    found: list[tuple[int, int]] = []
+    for observation in fits.observations:
+        is_forecast, prediction = fits.forecasts.prediction(server, observation.probe)
+        if observation.count is None or not is_forecast:
+            continue
+        expected = usual_count(prediction, server.server.special_text_acts)
+        if expected is None:
+            return None
+        found.append((expected, observation.count))
+    return found
+
+
+def added_where(fits: Fits) -> tuple[Hypothesis, CountPattern] | None:
+    """The server whose counts are one number higher for all requests that have something, and
+    right for all others."""
+    requests = {o.probe: o.body for o in fits.observations if o.body is not None}
+    having = having_each_aspect(requests)
+    for server in fits.forecasts.servers():
+        if _counted(fits, server) is None:
+            continue
+        off = off_by(fits, server)
+        added = set(off.values()) - {0}
+        changed = {probe for probe, n in off.items() if n}
+        if len(added) != 1 or min(added) < 0 or len(changed) < 2:
+            continue
+        for aspect, words in _WORDS_FOR.items():
+            if changed == having[aspect] & off.keys():
+                return server, CountPattern(added=added.pop(), where=words)
+    return None
