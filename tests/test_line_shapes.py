@@ -520,6 +520,51 @@ REFUSED: list[Any] = [
         "context: found text beside question",
         id="a passage beside a question",
     ),
+]
+
+
+@each_row("line, problem", REFUSED)
+def test_a_line_that_may_mean_something_else_is_refused(
+    line: Any, problem: str, vocabulary: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(BadLine) as caught:
+        run([line], tmp_path, vocabulary)
+    assert problem in str(caught.value)
+
+
+def test_reasoning_in_a_turn_names_the_command_that_moves_it(
+    vocabulary: Path, tmp_path: Path
+) -> None:
+    line = {"conversations": [TURNS[0], {"from": "gpt", "value": "<think>Hm</think>Hello"}]}
+    with pytest.raises(BadLine, match=r"dsv4 check --fix moves it to where it belongs"):
+        run([line], tmp_path, vocabulary)
+
+
+# Weights, under the names that trainers have for them.
+
+
+@each_row("flag", ["weight", "loss", "train", "training"])
+def test_a_turn_that_is_not_trained_on(flag: str, vocabulary: Path, tmp_path: Path) -> None:
+    no = 0 if flag == "weight" else False
+    for key, line in (
+        ("messages", [NUMBERS[0], {**NUMBERS[1], flag: no}, *NUMBERS[2:]]),
+        ("conversations", [TURNS[0], {**TURNS[1], flag: no}, *TURNS]),
+    ):
+        (row,), _ = run([{key: line}], tmp_path, vocabulary)
+        (other,), _ = run([{key: line[:1] + line[2:]}], tmp_path, vocabulary)
+        assert sum(row["loss_mask"]) == sum(other["loss_mask"])
+
+
+# Pairs.
+
+CHOSEN, REJECTED = (
+    [{"role": "assistant", "content": "Hello"}],
+    [{"role": "assistant", "content": "No"}],
+)
+SAID = {"role": "system", "content": "Be kind"}
+NO = [{"from": "gpt", "value": "No"}]
+
+PAIRS: list[Any] = [
     pytest.param({"prompt": "Hi", "chosen": "Hello", "rejected": "No"}, id="texts"),
     pytest.param({"prompt": HI, "chosen": CHOSEN, "rejected": REJECTED}, id="messages"),
     pytest.param(
