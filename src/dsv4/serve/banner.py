@@ -44,7 +44,7 @@ def banner_text(settings: Settings, summary: ServerSummary) -> str:
         lines.append(f"  playground  {summary.url}/playground/")
     lines += [f"  note        {note}" for note in summary.notes]
     clients = [f"  {line}" for line in short_clients(summary).splitlines()]
-    lines += ["", *clients, "", f"  More clients: {_more(summary)}"]
+    lines += ["", *clients, "", f"  More clients: {_more(settings, summary)}"]
     return "\n".join(lines)
 
 
@@ -127,10 +127,13 @@ def _reach(settings: Settings) -> str:
     return "by all workers of this machine" if settings.workers > 1 else "by this process alone"
 
 
-def _more(summary: ServerSummary) -> str:
+def _more(settings: Settings, summary: ServerSummary) -> str:
     """The command that prints the settings of more clients for this server."""
     port = urlsplit(summary.url).port
-    return "dsv4 serve --clients" + ("" if port == Settings().port else f" --port {port}")
+    if settings.backend != "chat":
+        return "dsv4 serve --clients" + ("" if port == Settings().port else f" --port {port}")
+    upstream = without_password(settings.upstream[0])
+    return f"dsv4 heal --upstream {upstream} --port {port} --clients"
 
 
 def client_url(url: str) -> str:
