@@ -149,6 +149,10 @@ def _closing_lines(summary: Summary, output: str, options: DatasetOptions) -> It
                 text, noun = sentence
                 words = text.format(plural(count, noun))
             yield f"{words}; the first: {first}"
+    for kind, (count, first) in summary.notes.items():
+        if kind.startswith(notes.UNREAD):
+            name = kind.removeprefix(notes.UNREAD)
+            yield f"the field {name} is not used ({plural(count, 'line')}); the first: {first}"
     if not (
         options.trainer or options.labels or options.preferences or options.kto
     ) and not _is_flat(output, options):
