@@ -1,10 +1,8 @@
-"""dsv4 special, version, template and completion; and the page that documents all commands."""
+"""dsv4 special, version and template; and the page that documents all commands."""
 
 from __future__ import annotations
 
 import json
-import shlex
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -61,45 +59,6 @@ def test_the_template(tmp_path: Path) -> None:
     assert asked == compat.chat_template("v4.1", "minijinja")
     printed("template", "--output", tmp_path / "chat_template.jinja")
     assert (tmp_path / "chat_template.jinja").read_text("utf-8") == template
-
-
-class TestCompletion:
-    @pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "powershell"])
-    def test_the_shell_can_read_it(self, shell: str) -> None:
-        pytest.importorskip("argcomplete")
-        script = printed("completion", shell)
-        assert "dsv4" in script
-        if shutil.which(shell):
-            subprocess.run([shell, "-n"], input=script.encode(), check=True)
-
-    def test_without_the_package_it_says_what_installs_it(self, tmp_path: Path) -> None:
-        (tmp_path / "argcomplete.py").write_text("raise ImportError(name='argcomplete')", "utf-8")
-        command = [sys.executable, "-m", "dsv4", "completion", "bash"]
-        environment = {**ENVIRONMENT, "PYTHONPATH": str(tmp_path)}
-        done = subprocess.run(command, capture_output=True, env=environment, check=False)
-        assert done.returncode == 2
-        assert b"dsv4: completion needs the package argcomplete: pip install" in done.stderr
-
-    @pytest.mark.parametrize(
-        ("words", "completed"),
-        [
-            ("dsv4 enc", "encode"),
-            ("dsv4 encode --mo", "--mode --model"),
-            ("dsv4 encode --mode ", "chat thinking"),
-            ("dsv4 completion ", "bash fish powershell zsh"),
-            ("dsv4 verify --no-such", ""),
-        ],
-    )
-    def test_bash(self, words: str, completed: str) -> None:
-        pytest.importorskip("argcomplete")
-        if not shutil.which("bash"):
-            pytest.skip("needs bash")
-        script = printed("completion", "bash")
-        asked = f"COMP_LINE={shlex.quote(words)} COMP_POINT={len(words)} COMP_TYPE=9"
-        shown = "printf '%s\\n' \"${COMPREPLY[@]}\" | sort | xargs"
-        line = f"{script}\n{asked}; _python_argcomplete {Path(sys.executable).parent}/dsv4; {shown}"
-        done = subprocess.run(["bash"], input=line.encode(), capture_output=True, check=True)
-        assert done.stdout.decode().split() == completed.split()
 
 
 class TestDocumentation:

@@ -299,6 +299,14 @@ INPUTS = [
         "request",
         0,
     ),
+    Input(
+        "a model that is gone",
+        text_of({**FINE, "model": "deepseek-chat"}),
+        "request",
+        1,
+        "client",
+        "24 July 2026",
+    ),
     Input("a curl line", curl(FINE), "request", 0, words="api.deepseek.com"),
     Input(
         "a curl line that forces a call while the model thinks",
@@ -334,6 +342,14 @@ INPUTS = [
     ),
     # Answers.
     Input("a fine answer", text_of(SAID), "answer", 0),
+    Input(
+        "an answer of /v1/completions",
+        text_of({"id": "x", "choices": [{"text": LEAK, "finish_reason": "stop"}]}),
+        "answer",
+        1,
+        "server",
+        "choices[0].text",
+    ),
     Input(
         "a fine call",
         text_of(chat({"content": None, "tool_calls": [ASKS]}, "tool_calls")),

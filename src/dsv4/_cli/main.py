@@ -134,8 +134,6 @@ def _did_you_mean(word: str, names: Iterable[str]) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command that the arguments name. Returns its exit status."""
     _use_utf8(sys.stdout)
-    if "_ARGCOMPLETE" in os.environ:
-        _answer_shell(os.environ.get("COMP_LINE", ""))
     try:
         return _run_and_flush(list(sys.argv[1:] if arguments is None else arguments))
     except Failure as failure:
@@ -151,12 +149,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         _discard_output()
         return _complain_and_exit(f"cannot write stdout: {os_error_reason(error)}", MISUSE)
-
-
-def _answer_shell(line: str) -> None:
-    """Writes what could follow a line, for the script of `dsv4 completion`, and exits."""
-    parser = make_parser(line.split()[1:2])
-    import_module("argcomplete").autocomplete(parser, always_complete_options=False)
 
 
 def _is_finding(error: dsv4.Error) -> bool:
@@ -239,9 +231,7 @@ def make_parser(whole: Iterable[str] = ()) -> argparse.ArgumentParser:
             allow_abbrev=False,
         )
         if name in whole:
-            own_parser = cast(LazyCommandParser, command).parser
-            commands._name_parser_map[name] = own_parser
-            _add_command_options(own_parser, name)
+            _add_command_options(cast(LazyCommandParser, command).parser, name)
     return parser
 
 

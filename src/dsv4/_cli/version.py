@@ -20,7 +20,6 @@ EXTRAS = {
     "redis": (("redis",),),
     "otel": (("opentelemetry-exporter-otlp-proto-http",), ("opentelemetry-sdk",)),
     "fast": (("jiter",),),
-    "completion": (("argcomplete",),),
     "training": (("datasets",), ("torch",), ("trl",)),
 }
 

@@ -41,10 +41,12 @@ from dsv4._why.recognition import recognise_bytes, recognise_text
 from dsv4._why.verdict import WhyVerdict, marked
 from dsv4.api.body_reader import recognise
 from dsv4.errors import Error
-from dsv4.profiles.official_api import PROFILE_NAME, is_official_host, served_release
+from dsv4.profiles.official_api import PROFILE_NAME, RELEASES, is_official_host
 
 # So many of the lines of a file are looked at.
 MOST_LOOKED_AT = 1_000
+# Names of models that the official API has, or had.
+_OFFICIAL_NAMES = {row.name for row in RELEASES}
 
 
 def why(source: str | bytes, name: str = "FILE") -> WhyVerdict:
@@ -126,7 +128,7 @@ def _as_official(pasted: PastedRequest, verdict: WhyVerdict) -> WhyVerdict:
     body, is_sent = pasted.body, is_official_host(pasted.url)
     if not isinstance(body, dict) or recognise(body).protocol != "chat":
         return verdict
-    if not is_sent and (pasted.url.startswith("http") or not served_release(body.get("model"))):
+    if not is_sent and (pasted.url.startswith("http") or body.get("model") not in _OFFICIAL_NAMES):
         return verdict
     refused = next(iter(_serious_findings(body, PROFILE_NAME)), None)
     known = error_page.find_known_error(refused.message) if refused else None
