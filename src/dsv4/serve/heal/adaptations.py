@@ -500,6 +500,7 @@ ADAPTATIONS: tuple[Adaptation, ...] = (
     Adaptation("parts", ALL, _with_readable_parts),
     Adaptation("developer", (DEEPSEEK, VLLM), _in_messages(adapted_messages.developer_as_system)),
     Adaptation("later-system", ALL, _with_placed_systems, ("v4",)),
+    Adaptation("turn-parts", (DEEPSEEK,), _in_conversation(adapted_messages.joined_turns)),
     Adaptation("distinct-ids", RECIPE, _in_conversation(adapted_messages.distinct_ids)),
     Adaptation("results", RECIPE, _in_conversation(adapted_messages.paired_results)),
     Adaptation("call-ids", RECIPE, _in_conversation(adapted_messages.sorted_ids), ("v4",)),

@@ -167,6 +167,35 @@ def _with_object_arguments(call: JsonObject) -> JsonObject:
     return {**call, "function": {**function, "arguments": raw}}
 
 
+# Turns.
+
+
+def joined_turns(messages: ChatMessages) -> ChatMessages:
+    """The messages with an answer's text and the calls that follow it in one, where a client has
+    sent them as two: it was one turn."""
+    new_messages: list[JsonObject] = []
+    for message in messages:
+        last = new_messages[-1] if new_messages else {}
+        if _goes_on(last, message):
+            joined = {**last, "tool_calls": message["tool_calls"]}
+            if message.get("reasoning_content") is not None:
+                joined["reasoning_content"] = message["reasoning_content"]
+            new_messages[-1] = joined
+        else:
+            new_messages.append(message)
+    return _unless_same(new_messages, messages)
+
+
+def _goes_on(last: JsonObject, message: JsonObject) -> bool:
+    """Whether a message has the calls of the turn whose text stands before it."""
+    both = last.get("role") == message.get("role") == "assistant"
+    if not both or last.get("tool_calls") or not message.get("tool_calls"):
+        return False
+    thoughts = [each.get("reasoning_content") for each in (last, message)]
+    is_same = None in thoughts or thoughts[0] == thoughts[1]
+    return is_same and not message.get("content") and not last.get("prefix")
+
+
 # Calls and their results.
 
 
