@@ -126,6 +126,15 @@ def gateway(upstream: str, *flags: str, tree: Path = HERE.parent) -> Iterator[Pr
 
 
 @contextmanager
+def bare_pipe(upstream: str) -> Iterator[Process]:
+    """What only passes bytes on: no gateway can cost less."""
+    port = free_port()
+    command = [sys.executable, "serve_pipe.py", str(port), upstream.rpartition(":")[2]]
+    with running(command, port) as process:
+        yield process
+
+
+@contextmanager
 def recipe_app(upstream: str) -> Iterator[Process]:
     port = free_port()
     command = [sys.executable, "-m", "uvicorn", "serve_peer:app", "--port", str(port)]
@@ -415,6 +424,7 @@ def compare(load: Load, python: str | None, rounds: int) -> None:
                 "dsv4 serve, ids": gateway(upstream.url, "--backend", "vllm"),
                 "FastAPI, httpx, deepseek-recipe": recipe_app(upstream.url),
                 "dsv4 heal": gateway(upstream.url, "--backend", "chat"),
+                "bare pipe": bare_pipe(upstream.url),
             }
             if python is not None:
                 servers["litellm proxy"] = litellm_proxy(python, upstream.url)
@@ -441,6 +451,8 @@ def compare_trees(load: Load, other: Path, rounds: int) -> None:
     """This working tree and another, in turns: medians of all rounds, and their ratios."""
     print(f"{load.streams} streams of {load.tokens} chunks, {rounds} rounds; {load_average()}")
     trees = [other, HERE.parent]
+    pipe = median(pipe_rate(load) for _ in range(rounds))
+    print(f"  bare pipe    {pipe:9,.0f} chunks per CPU-second, {1e6 / pipe:.0f} µs each")
     for kind, flags in KINDS.items():
         rates: dict[Path, list[float]] = {tree: [] for tree in trees}
         waits: dict[Path, list[float]] = {tree: [] for tree in trees}
@@ -464,7 +476,14 @@ def compare_trees(load: Load, other: Path, rounds: int) -> None:
         print(
             f"  {kind:12} {before:9,.0f} -> {now:9,.0f} chunks per CPU-second: {now / before:.3f} x"
         )
+        print(f"  {'':12} {pipe / now:.2f} x the bare pipe's cost, {pipe / before:.2f} x before")
         print(f"  {'':12} {late:6.1f} ms -> {later:6.1f} ms at p99: {later / late:.3f} x")
+
+
+def pipe_rate(load: Load) -> float:
+    """Chunks for a second of CPU time through the bare pipe."""
+    with started(load) as (upstream, sent), bare_pipe(upstream.url) as process:
+        return measure(process, load, sent).rate
 
 
 class Cost(NamedTuple):

@@ -1,8 +1,8 @@
 """A stand-in for DeepSeek's official API: it refuses what that API refuses, writes the prompt that
 it writes, and answers as the demo model does.
 
-What it is built on is described in docs/servers.md. One rule is not: while the model thinks, an
-assistant message with calls after the user's last message must have its `reasoning_content`.
+Its rules are those of docs/official-api.md; `dsv4 serve --as deepseek-api` has them too. This one
+answers with turns that are hard to send back as they were.
 
 It keeps every prompt, beside the one that a perfect client would have caused: one that sends each
 turn back as it was sampled.
@@ -24,11 +24,12 @@ from aiohttp import web
 
 from dsv4 import EncodeError, dialect_for
 from dsv4.profiles import render
+from dsv4.profiles.official_api import words
 from dsv4.profiles.profile import profile_named
 from dsv4.serve.backends.demo_model import DemoAnswer, DemoPrompt, answer_to, asked_again
 
 MODELS = ("deepseek-v4-flash-0731", "deepseek-v4-pro-0813")
-MISSING = "The `reasoning_content` in the thinking mode must be passed back to the API."
+MISSING = words("reasoning")
 Body = dict[str, Any]
 
 
@@ -64,11 +65,9 @@ class OfficialApi:
             prompt = render(body, "deepseek-api", dialect=self.dialect)
             thinking = profile_named("deepseek-api").mode(body, self.dialect).thinking
         except EncodeError as error:
-            raise Refused(str(error)) from None
-        if thinking:
-            _check_reasoning(body["messages"])
+            raise Refused(error.problem) from None
         perfect = {**body, "messages": [self._as_sampled(m) for m in body["messages"]]}
-        self.seen.append(Seen(body, prompt, render(perfect, "deepseek-api", dialect=self.dialect)))
+        self.seen.append(Seen(body, prompt, render(perfect, "recipe-0.2.0", dialect=self.dialect)))
         asked = _asked(body, thinking, self.dialect)
         return self._turn(answer_to(asked, None), thinking, is_json=bool(asked.response_format))
 
@@ -163,13 +162,6 @@ class OfficialApi:
         await response.write(b"data: [DONE]\n\n")
         await response.write_eof()
         return response
-
-
-def _check_reasoning(messages: list[Body]) -> None:
-    last = max((n for n, m in enumerate(messages) if m["role"] == "user"), default=-1)
-    for message in messages[last + 1 :]:
-        if message.get("tool_calls") and not message.get("reasoning_content"):
-            raise Refused(MISSING)
 
 
 def _is_stopgap(message: Body) -> bool:

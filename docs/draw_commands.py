@@ -17,6 +17,7 @@ WIDTH = 118
 COLOURED = ["--color", "always"]
 VARIABLES = {"COLUMNS": str(WIDTH)}
 PICTURES = {
+    "why": ["why", "examples/answer.txt"],
     "check": ["check", "examples/mistakes.json"],
     "count": ["count", "examples/conversation.json"],
     "diff": ["diff", "examples/chat.json", "examples/chat-next.json"],

@@ -1,4 +1,4 @@
-"""Writes docs/cli.md: its head, and what each command is for. python docs/write_cli.py"""
+"""Writes docs/cli.md: its head, and the help of each command. python docs/write_cli.py"""
 
 from __future__ import annotations
 
@@ -37,8 +37,21 @@ def page() -> str:
     parts = [HEAD]
     for name, command in _commands(make_parser(COMMANDS)).items():
         more = [f"{MORE[name]}\n"] if name in MORE else []
-        parts += [f"### dsv4 {name}\n", f"{command.description}\n", *more]
+        parts += [f"### dsv4 {name}\n", f"{command.description}\n", *more, _help(name, command)]
     return "\n".join(parts)
+
+
+# Their options are those of `dsv4 serve`.
+LIKE_SERVE = ("heal", "playground")
+
+
+def _help(name: str, command: argparse.ArgumentParser) -> str:
+    """The help as a block: usage, options and examples, without the sentence that stands above."""
+    text = command.format_help().replace(f"{command.description}\n\n", "", 1)
+    if name in LIKE_SERVE:
+        usage, example = text.partition("\n")[0], text.rpartition("example:")[2]
+        text = f"{usage}\n\nIt takes the options of dsv4 serve.\n\nexample:{example}"
+    return f"```text\n{text.rstrip()}\n```\n"
 
 
 def _commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:

@@ -1,4 +1,8 @@
-"""Writes docs/official-api.md from the table of the API: python docs/write_official_api.py"""
+"""Writes docs/official-api.md: python docs/write_official_api.py
+
+The models, and the words of refusals that this package forecasts, are in the package's own table.
+The rules themselves, their sources, and what is not known are beside this file.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 PAGE = Path(__file__).with_name("official-api.md")
-SOURCE = Path(__file__).parents[1] / "src/dsv4/profiles/official_api.json"
+FORECAST = Path(__file__).parents[1] / "src/dsv4/profiles/official_api.json"
+RULES = Path(__file__).with_name("official_api_rules.json")
 BASE = "https://api.deepseek.com"
 
 HEAD = Path(__file__).with_name("official_api_head.txt").read_text(encoding="utf-8")
@@ -26,12 +31,14 @@ def main() -> None:
 
 
 def page() -> str:
-    table = json.loads(SOURCE.read_text(encoding="utf-8"))
+    forecast, table = (json.loads(path.read_text(encoding="utf-8")) for path in (FORECAST, RULES))
     lines = [HEAD.format(read_on=table["read_on"])]
-    for row in table["models"]:
+    for row in forecast["models"]:
         cells = (row[name] or "" for name in ("release", "dialect", "since", "until", "source"))
         lines.append(f"| `{row['name']}` | {' | '.join(cells)} |\n")
-    for section, rules in groupby(table["rules"], key=lambda rule: rule["section"]):
+    known = {row["id"]: row for row in forecast["rules"]}
+    all_rules = ({**row, **known.get(row["id"], {})} for row in table["rules"])
+    for section, rules in groupby(all_rules, key=lambda rule: rule["section"]):
         lines.append(f"\n## {section}\n\n| rule | its words | source | |\n|---|---|---|---|\n")
         lines += (_rule(rule) for rule in rules)
     lines.append(QUESTIONS)

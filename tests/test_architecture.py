@@ -74,8 +74,26 @@ def nodes_of(path: Path) -> list[ast.Import | ast.ImportFrom | ast.Constant]:
     return [node for node in nodes if isinstance(node, looked_at)]
 
 
+IMPORTS_BY_NAME = re.compile(r"\bimport_module\(|\b__import__\(|\bspec_from_\w+\(|\bsys\.modules\b")
+
+
 def imported(path: Path) -> Iterator[str]:
-    """Every module that a file imports, wherever in it the statement stands."""
+    """Every module that a file imports, wherever in it the statement stands, and by name too."""
+    yield from imported_by_statements(path)
+    if IMPORTS_BY_NAME.search(path.read_text("utf-8")):
+        yield from named_modules(path)
+
+
+def named_modules(path: Path) -> Iterator[str]:
+    """Every module of ours that a file names in a string, or in two, as in f"dsv4.{name}"."""
+    constants = (node.value for node in nodes_of(path) if isinstance(node, ast.Constant))
+    strings = {value for value in constants if isinstance(value, str)}
+    starts = {string for string in strings if string.startswith("dsv4.")}
+    named = starts | {start + string for start in starts for string in strings}
+    yield from sorted(name for name in named & MODULES.keys() if MODULES[name] != path)
+
+
+def imported_by_statements(path: Path) -> Iterator[str]:
     for node in nodes_of(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -130,6 +148,23 @@ class TestImports:
         ]
         upwards = [each for each in between_packages if layer_of(each[1]) >= layer_of(each[0])]
         assert upwards == []
+
+    @pytest.mark.parametrize(
+        "source",
+        [
+            "from dsv4._view import html_page",
+            "def f():\n    from dsv4._view.html_page import html_fragment",
+            "from importlib import import_module\nimport_module('dsv4._view.html_page')",
+            "import importlib\nimportlib.import_module('dsv4._view' + '.html_page')",
+            "import sys\n__import__('dsv4._view.html_page')",
+            "NAMES = {'a': 'dsv4._view.html_page'}\ndef f(n):\n    return import_module(NAMES[n])",
+            "NAMES = ['_view.html_page']\nfor name in NAMES:\n    __import__(f'dsv4.{name}')",
+        ],
+    )
+    def test_an_import_is_seen_in_every_form(self, source: str, tmp_path: Path) -> None:
+        file = tmp_path / "importing.py"
+        file.write_text(source, "utf-8")
+        assert "dsv4._view.html_page" in set(imported(file))
 
     def test_no_module_imports_itself_through_others(self, imports: dict[str, list[str]]) -> None:
         ours = {module: [m for m in others if m in MODULES] for module, others in imports.items()}

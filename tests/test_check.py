@@ -475,7 +475,7 @@ def test_every_kind_has_an_example() -> None:
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example["kind"])
 def test_the_example_of_a_kind_has_it(example: dict[str, Any]) -> None:
-    only_for_training = ("nothing_to_learn", "no_reasoning", "open_turn")
+    only_for_training = ("nothing_to_learn", "no_reasoning", "open_turn", "other_markup")
     purpose: Any = "training" if example["kind"] in only_for_training else None
     found = dsv4.check(example["conversation"], purpose=purpose)
     assert example["kind"] in {finding.kind for finding in found}

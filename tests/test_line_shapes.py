@@ -128,6 +128,7 @@ CONVERSATIONS: list[Any] = [
     pytest.param({"messages": HI, "prompt": "Hi", "response": "Hello"}, PLAIN, id="a log"),
     pytest.param({"conversations": TURNS[:1], "output": "Hello"}, PLAIN, id="turns and output"),
     pytest.param({"messages": HELLO, "answer": "42"}, PLAIN, id="messages with their answer"),
+    pytest.param({"messages": json.dumps(HELLO), "tools": "[]"}, PLAIN, id="messages as text"),
     # Messages
     pytest.param(
         {"system": [{"type": "text", "text": "Be kind"}], "messages": HELLO, "max_tokens": 9},
@@ -391,11 +392,6 @@ REFUSED: list[Any] = [
         id="SmolTalk2",
     ),
     pytest.param(
-        {"messages": json.dumps(HELLO), "tools": "[]"},
-        'messages: found \'[{"role": ',
-        id="messages as text",
-    ),
-    pytest.param(
         {"conversations": [TURNS[0], {"from": "gpt", "value": "<|begin_of_thought|>Hm"}]},
         "conversations[1].value: the text holds reasoning",
         id="OpenThoughts",
@@ -523,11 +519,6 @@ REFUSED: list[Any] = [
         {"question": "Who?", "context": "Ada was there.", "answer": "Ada"},
         "context: found text beside question",
         id="a passage beside a question",
-    ),
-    pytest.param(
-        {"conversations": '[{"from": "human", "value": "Hi"}]'},
-        'conversations: found \'[{"from"',
-        id="turns as text",
     ),
 ]
 

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from loading import ROOT
+from test_documentation import python_blocks
 
 PROGRAMS = ROOT / "tests" / "types"
 SOURCE = ROOT / "src"
@@ -61,9 +62,20 @@ def meant(programs: list[Path]) -> set[tuple[str, int]]:
 
 @pytest.mark.parametrize("checker", [mypy, pyright])
 def test_each_mistake_is_found_and_nothing_else(checker: Checker, tmp_path: Path) -> None:
-    programs = [PROGRAMS / "correct.py", PROGRAMS / "mistaken.py"]
+    """The README's code, as it is printed there, is among the programs without mistakes."""
+    programs = [PROGRAMS / "correct.py", PROGRAMS / "mistaken.py", *readme_programs(tmp_path)]
     assert len(meant(programs)) >= 12
     assert checker(programs, tmp_path) == meant(programs)
+
+
+def readme_programs(folder: Path) -> list[Path]:
+    blocks = python_blocks((ROOT / "README.md").read_text("utf-8"))
+    assert blocks
+    (folder / "readme").mkdir()
+    programs = [folder / "readme" / f"readme_{n}.py" for n in range(len(blocks))]
+    for program, block in zip(programs, blocks, strict=True):
+        program.write_text(block.code, "utf-8")
+    return programs
 
 
 # Both read all of the SDK: mypy for half a minute, pyright for ten seconds.

@@ -3,6 +3,8 @@
 import sys
 from typing import TYPE_CHECKING, Any
 
+from dsv4._encode import views
+
 if TYPE_CHECKING:
     from dsv4 import dataset, profiles, types
     from dsv4._check import FINDING_KINDS, Finding, FindingKind, check
@@ -150,6 +152,15 @@ def __getattr__(name: str) -> Any:
 def _module(name: str) -> Any:
     __import__(name)  # `importlib` takes a while to import, for the same
     return sys.modules[name]
+
+
+def _html_of(prompt: Any) -> str:
+    from dsv4._view.html_page import html_fragment  # few programs display a prompt
+
+    return html_fragment(prompt)
+
+
+views["html"] = _html_of
 
 
 def __dir__() -> list[str]:

@@ -178,8 +178,13 @@ class ToolParam(_ToolRequired, total=False):
     namespace: str | Mapping[str, Any] | None
 
 
-ToolInput: TypeAlias = ToolParam | FunctionParam | SupportsToDict | SupportsModelDump
-"""A tool: OpenAI's object, its function by itself, or an object that turns itself into one."""
+ToolInput: TypeAlias = (
+    ToolParam | FunctionParam | Mapping[str, object] | SupportsToDict | SupportsModelDump
+)
+"""A tool: OpenAI's object, its function by itself, or an object that turns itself into one.
+
+A dict that was put into a variable first is a `Mapping[str, object]` to type checkers.
+"""
 
 
 class _FunctionCallRequired(TypedDict):

@@ -108,9 +108,9 @@ class TestWhatIsRead:
     @pytest.mark.parametrize(
         ("name", "data", "place"),
         [
-            ("whole.json", b'[\n"', "whole.json: error: line 2, column 1: not JSON"),
-            ("lines.jsonl", b'[\n"', "lines.jsonl:1: error: column 2: not JSON"),
-            ("deep.json", b"[" * 200_000, "deep.json: error: line 1: the JSON is nested"),
+            ("whole.json", b'[\n"', "whole.json:2:1: error: not JSON"),
+            ("lines.jsonl", b'[\n"', "lines.jsonl:1:2: error: not JSON"),
+            ("deep.json", b"[" * 200_000, "deep.json:1: error: the JSON is nested"),
             ("deep.jsonl", b"[" * 200_000, "deep.jsonl:1: error: the JSON is nested"),
         ],
     )
@@ -122,10 +122,10 @@ class TestWhatIsRead:
     def test_a_bad_line_is_a_finding(self) -> None:
         found = findings(stdin=f"{as_json(user())}\n[1\n\n{as_json(user(5))}\n")
         assert [(finding["file"], finding["kind"]) for finding in found] == [
-            ("stdin:2", "not_json"),
+            ("stdin:2:3", "not_json"),
             ("stdin:4", "not_encodable"),
         ]
-        assert found[0]["message"] == 'column 3: not JSON: expecting "," delimiter'
+        assert found[0]["message"] == 'not JSON: expecting "," delimiter'
 
     def test_so_is_a_bad_file(self, tmp_path: Path) -> None:
         (tmp_path / "bad.json").write_bytes(b"\xff")

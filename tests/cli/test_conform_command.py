@@ -89,7 +89,7 @@ class TestOthers:
         report = json.loads(done.stdout)
         assert report["failed"] > 0
         sections = {each["section"] for each in report["differences"]}
-        assert f"docs/format.md, {section}" in sections
+        assert f"dsv4 docs format, {section}" in sections
 
     def test_the_report_in_words_and_for_ci(self, tmp_path: Path) -> None:
         junit = tmp_path / "report.xml"
@@ -107,7 +107,7 @@ class TestOthers:
         )
         text = done.stdout.decode()
         assert "random:0: at character 0: found" in text
-        by_section = re.findall(r"docs/format.md, section \d+: (\d+) answers? differs?", text)
+        by_section = re.findall(r"dsv4 docs format, section \d+: (\d+) answers? differs?", text)
         assert sum(map(int, by_section)) == 15
         assert text.count("at character 0") == len(by_section)
         assert "--all prints all of them" in text

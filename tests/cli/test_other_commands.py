@@ -1,9 +1,8 @@
-"""dsv4 special, version, template and completion; and the page that documents all commands."""
+"""dsv4 special, version and template; and the page that documents all commands."""
 
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -60,38 +59,6 @@ def test_the_template(tmp_path: Path) -> None:
     assert asked == compat.chat_template("v4.1", "minijinja")
     printed("template", "--output", tmp_path / "chat_template.jinja")
     assert (tmp_path / "chat_template.jinja").read_text("utf-8") == template
-
-
-class TestCompletion:
-    @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-    def test_the_shell_can_read_it(self, shell: str) -> None:
-        script = printed("completion", shell)
-        assert all(name in script for name in COMMANDS)
-        if shutil.which(shell):
-            subprocess.run([shell, "-n"], input=script.encode(), check=True)
-
-    def test_powershell_gets_every_command_and_option(self) -> None:
-        script = printed("completion", "powershell")
-        assert all(f"'{name}' = @(" in script for name in COMMANDS)
-        assert "'encode --mode' = @('thinking', 'chat')" in script
-
-    @pytest.mark.parametrize(
-        ("words", "completed"),
-        [
-            ("dsv4 enc", "encode"),
-            ("dsv4 encode --mo", "--mode --model"),
-            ("dsv4 encode --mode ''", "thinking chat"),
-            ("dsv4 completion ''", "bash zsh fish powershell"),
-            ("dsv4 encode ''", ""),
-        ],
-    )
-    def test_bash(self, words: str, completed: str) -> None:
-        if not shutil.which("bash"):
-            pytest.skip("needs bash")
-        asked = f"COMP_WORDS=({words}); COMP_CWORD=$(({len(words.split())}-1))"
-        script = f'{printed("completion", "bash")}\n{asked}; _dsv4; echo "${{COMPREPLY[*]}}"'
-        done = subprocess.run(["bash"], input=script.encode(), capture_output=True, check=True)
-        assert done.stdout.decode().strip() == completed
 
 
 class TestDocumentation:

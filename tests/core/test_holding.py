@@ -47,7 +47,7 @@ WAITING = [
     (BLOCK + INVOKE + "Now the city", "Now the city", 11),
     ('<invoke name="weather"><parameter name="city">Par', None, 1),
     ("<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>wea", None, 13),
-    (f"```\n\n{BLOCK}{INVOKE}", "\n\n" + BLOCK + INVOKE, 15),
+    (f"```\n\n{BLOCK}{INVOKE}", "\n\n" + BLOCK + INVOKE, 41),
     (f"“So: {BLOCK}{INVOKE}", BLOCK + INVOKE, 2),
     (f"“So: {BLOCK}{INVOKE}{CITY}Par", BLOCK + INVOKE + CITY + "Par", 29),
     (f"So: {CITY}Par", CITY + "Par", 34),

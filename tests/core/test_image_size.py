@@ -304,3 +304,18 @@ def test_damaged_headers_raise_nothing_else() -> None:
         except dsv4.ImageError:
             pass
     assert readable
+
+
+def test_a_file_of_fill_bytes_is_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    searches: list[int] = []
+    pattern = headers._JPEG_MARKER
+
+    class Counted:
+        def search(self, data: bytes, at: int) -> object:
+            searches.append(at)
+            return pattern.search(data, at)
+
+    monkeypatch.setattr(headers, "_JPEG_MARKER", Counted())
+    with pytest.raises(dsv4.ImageError):
+        dsv4.image_size(b"\xff\xd8" + b"\xff" * 2**20)
+    assert len(searches) == 1

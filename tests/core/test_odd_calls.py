@@ -436,7 +436,7 @@ class TestFences:
         text = f"{fence}\n\n{LS_TEXT.strip()}\n{fence.split()[-1]}\nok"
         message = dsv4.parse(text, thinking=False, tools=TOOLS)
         assert (message.content, message.tool_calls) == (text, ())
-        assert kinds_of(message) == ["markup_as_text"] * text.count(DSML)
+        assert {*kinds_of(message)} == {"markup_as_text"}
 
     def test_examples_in_a_quoted_one(self) -> None:
         lines = ["```xml", *LS_TEXT.strip().splitlines(), "```", "That is all."]

@@ -215,6 +215,9 @@ def test_what_the_api_takes_is_no_error_of_a_check() -> None:
     assert [f.kind for f in refused if f.level == "error"].count("server_refused") == 1
 
 
-def test_the_page_is_made_of_the_table() -> None:
+def test_the_page_is_made_of_both_tables() -> None:
     page = loaded("docs/write_official_api.py")
+    listed = [row["id"] for row in json.loads(page.RULES.read_text("utf-8"))["rules"]]
+    assert len(listed) == len(set(listed))
+    assert set(official_api.RULES) <= set(listed), "a refusal without the rule that explains it"
     assert (ROOT / "docs/official-api.md").read_text("utf-8") == page.page()

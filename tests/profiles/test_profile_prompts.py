@@ -284,6 +284,29 @@ def test_every_profile_was_compared_with_its_server() -> None:
 
 
 class TestSglangOptions:
+    @pytest.mark.parametrize(
+        ("fields", "text"),
+        [
+            ({"reasoning": {"effort": "low"}}, "Reasoning Effort: 50 "),
+            ({"reasoning": {"effort": "0.3"}}, "Reasoning Effort: 30 "),
+            ({"reasoning": {"effort": "max"}, "reasoning_effort": "low"}, "Reasoning Effort: 100 "),
+            ({"reasoning_effort": "0.3"}, "Reasoning Effort: 30 "),
+            ({"reasoning": {"enabled": True}}, "Reasoning Effort: 75 "),
+            ({"reasoning": {"enabled": "yes"}}, "Reasoning Effort: 75 "),
+            ({"reasoning": {"enabled": False}}, None),
+            ({"reasoning": {"enabled": True, "effort": "none"}}, None),
+            ({"reasoning": {"enabled": True}, "chat_template_kwargs": {"thinking": False}}, None),
+        ],
+    )
+    def test_reasoning_as_an_object(self, fields: dict[str, Any], text: str | None) -> None:
+        prompt = profiles.render({**ASKED, **fields}, "sglang-0.5.23", dialect="v4.1")
+        assert prompt.endswith("</think>" if text is None else "<think>")
+        assert text is None or text in prompt
+
+    def test_an_effort_that_is_no_number(self) -> None:
+        with pytest.raises(dsv4.EncodeError, match="reasoning_effort: found 'much'"):
+            profiles.render({**ASKED, "reasoning": {"effort": "much"}}, "sglang-0.5.23")
+
     """What the recorded requests do not use."""
 
     def test_a_number_for_the_effort(self) -> None:

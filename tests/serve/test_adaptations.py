@@ -218,6 +218,57 @@ CASES: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
     ),
     (
         "deepseek-api",
+        {
+            "messages": [
+                USER,
+                calling(call("a"), call("a"), reasoning_content=""),
+                result("a"),
+                result("a", "second"),
+            ]
+        },
+        "distinct-ids",
+        {
+            "messages": [
+                USER,
+                calling(call("a"), call("a_2"), reasoning_content=""),
+                result("a"),
+                result("a_2", "second"),
+            ]
+        },
+    ),
+    (
+        "deepseek-api",
+        {
+            "messages": [
+                USER,
+                {"role": "assistant", "content": "x", "reasoning_content": "r"},
+                {"role": "assistant", "content": None, "tool_calls": [call("a")]},
+                result("a"),
+            ]
+        },
+        "turn-parts",
+        {
+            "messages": [
+                USER,
+                {**calling(call("a"), reasoning_content="r"), "content": "x"},
+                result("a"),
+            ]
+        },
+    ),
+    (
+        "deepseek-api",
+        {"model": "claude-opus-5", "messages": [USER], "user": "u", "max_tokens": 500_000},
+        "model-name,limits,user-id",
+        {"model": "deepseek-v4-pro", "user": None, "user_id": "u", "max_tokens": 393_216},
+    ),
+    (
+        "deepseek-api",
+        {"messages": [USER], "tools": [tool(), tool()]},
+        "tool-choice",
+        {"tools": [tool()]},
+    ),
+    (
+        "deepseek-api",
         {"messages": [USER, calling(call("a", {"x": 1})), result("a")]},
         "message-forms,missing-reasoning",
         {"messages": [USER, calling(call("a", '{"x": 1}'), reasoning_content=" "), result("a")]},

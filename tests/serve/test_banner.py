@@ -85,7 +85,7 @@ def test_healing_has_a_banner_of_its_own() -> None:
     assert "  adapted to  the official API\n  turns       kept in sqlite:turns\n" in text
     assert "broken calls, calls where no tools are declared\n" in text
     assert "effort" not in text  # the upstream's
-    assert text.endswith("More clients: dsv4 serve --clients --port 8003")
+    assert text.endswith("More clients: dsv4 heal --upstream http://a --port 8003 --clients")
     assert "calls where" not in said(summary, **settings)
 
 

@@ -292,3 +292,19 @@ def test_the_redis_of_replay_counts_unless_another_is_named() -> None:
     assert Settings(replay="redis://a", limits="rediss://b").limits_redis == "rediss://b"
     with pytest.raises(SettingError, match="limits: found 'localhost:6379', expected redis://"):
         Settings(limits="localhost:6379")
+
+
+@pytest.mark.parametrize(
+    "damaged", ["{", "[]", '{"usage": {"later": 1}}', '{"usage": {"tokens": "x"}}', "5"]
+)
+def test_a_damaged_value_in_redis_is_begun_anew(redis_url: str, damaged: str) -> None:
+    async def scenario() -> None:
+        table = RedisUsage(redis_url, prefix="damaged:")
+        await table._client.set("damaged:ann", damaged)
+        used: list[int] = []
+        await table.change("ann", lambda usage, now: used.append(usage.requests))
+        await table.change("ann", lambda usage, now: used.append(usage.requests))
+        await table.aclose()
+        assert used[-1] == 0
+
+    asyncio.run(scenario())

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from gateway import gateway, run
+from gateway import gateway, key_file, run
+from multidict import CIMultiDict
 
 from dsv4.serve.access.api_keys import ANONYMOUS, Keyring, read_keys
 from dsv4.serve.settings import SettingError
@@ -138,5 +139,17 @@ def test_models_are_those_that_a_key_may_use(tmp_path: Path) -> None:
             ):
                 status, body = await g.get(f"/v1/models/{name}", **{"x-api-key": key})
                 assert status == expected, body
+
+    run(scenario())
+
+
+def test_two_headers_of_keys_are_refused(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        file = key_file(tmp_path, "ann:sk-ann\n")
+        async with gateway(api_key_file=file, open_key_files=True) as g:
+            for name in ("authorization", "x-api-key"):
+                twice = CIMultiDict([(name, "Bearer sk-ann"), (name, "Bearer sk-other")])
+                async with g.client.get(g.url + "/v1/models", headers=twice) as response:
+                    assert response.status == 400
 
     run(scenario())

@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gateway import TOOLS, Gateway, gateway, run
+from gateway import TOOLS, Gateway, gateway, key_file, run
+from standins import THINK_END, Scripted
 
+from dsv4.serve import Chunk
+from dsv4.serve.backend import Counts
 from dsv4.serve.observe.metrics import Metrics
 from dsv4.serve.settings import SettingError
 
@@ -74,5 +77,70 @@ def test_memory_and_the_size_of_the_store_are_shown() -> None:
                 await asyncio.sleep(0.05)
             resident = int(Path("/proc/self/statm").read_text().split()[1]) * mmap.PAGESIZE
             assert shown["dsv4_memory_bytes"] == pytest.approx(resident, rel=0.2)
+
+    run(scenario())
+
+
+def test_what_single_keys_use_is_shown_to_administrators_alone(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        file = key_file(tmp_path, "ann:sk-ann\nadmin ops:sk-ops\n")
+        async with gateway(api_key_file=file, open_key_files=True) as g:
+            body = {"messages": [{"role": "user", "content": "Hi"}]}
+            await g.post("/v1/chat/completions", body, authorization="Bearer sk-ann")
+            shown = [
+                (await g.get("/metrics", **{"x-api-key": key}))[1] for key in ("sk-ann", "sk-ops")
+            ]
+            assert ["ann" in text for text in shown] == [False, True]
+            assert ["dsv4_key_" in text for text in shown] == [False, True]
+            assert all("dsv4_requests_total" in text for text in shown)
+
+    run(scenario())
+
+
+def test_what_happens_behind_the_last_byte_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A step that fails is logged, and the others are done all the same."""
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise RuntimeError("full")
+
+    async def scenario() -> None:
+        file = key_file(tmp_path, "ann:sk-ann tokens=1000000\n")
+        record = tmp_path / "records.jsonl"
+        options = {"api_key_file": file, "open_key_files": True, "record": str(record)}
+        async with gateway(**options) as g:
+            monkeypatch.setattr(g.server.metrics, "count_usage", fail)
+            monkeypatch.setattr(g.server.metrics, "count_key", fail)
+            body = {"messages": [{"role": "user", "content": "Hi"}]}
+            status, _, answer = await g.post(
+                "/v1/chat/completions", body, authorization="Bearer sk-ann"
+            )
+            assert status == 200
+            used: list[int] = [0]
+            while not used[-1]:  # it is charged behind the last byte
+                await asyncio.sleep(0.01)
+                await g.server.access.meter.table.change(
+                    "ann", lambda usage, now: used.append(usage.tokens)
+                )
+            assert used[-1] == answer["usage"]["total_tokens"]
+        assert record.read_text("utf-8").count("\n") == 1
+        assert "counting the answer failed" in caplog.text
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("counts", [(-5, -1, -7), (5, 50, 3), (10**30, 0, 10**30)])
+def test_counts_that_cannot_be_true_are_bounded(counts: tuple[int, int, int]) -> None:
+    async def scenario() -> None:
+        told = Chunk(f"{THINK_END}Yes.", finish="stop", counts=Counts(*counts))
+        async with gateway(Scripted(told)) as g:
+            body = {"messages": [{"role": "user", "content": "Hi"}]}
+            status, _, answer = await g.post("/v1/chat/completions", body)
+            usage = answer["usage"]
+            assert status == 200
+            assert min(usage["prompt_tokens"], usage["completion_tokens"]) >= 0
+            cached = usage["prompt_tokens_details"]["cached_tokens"]
+            assert 0 <= cached <= usage["prompt_tokens"] <= 2**40
 
     run(scenario())

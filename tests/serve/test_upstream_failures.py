@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import time
 from email.utils import formatdate
 from typing import Any
@@ -12,7 +13,8 @@ from aiohttp import web
 from gateway import Gateway, gateway, run
 from standins import DONE, ChatServer, CompletionsServer, VllmServer, event
 
-from dsv4.serve.upstreams.upstream_failures import LONGEST_WAIT, waiting_time
+from dsv4.serve.client_errors import client_error
+from dsv4.serve.upstreams.upstream_failures import LONGEST_WAIT, failure, waiting_time
 from dsv4.tokens import Tokenizer
 
 CHAT = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 50}
@@ -260,3 +262,18 @@ def test_a_list_of_models_and_an_error_may_come_compressed(tokenizer: Tokenizer)
             assert "no such effort" in body_of_error["error"]["message"]
 
     run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [(404, "The model `x` does not exist."), (402, "Insufficient Balance")],
+)
+def test_what_is_about_the_clients_model_or_purse_goes_through(status: int, message: str) -> None:
+    error = failure(status, {}, json.dumps({"error": {"message": message}}), None)
+    assert client_error(error).status == status
+    assert message in client_error(error).message
+
+
+def test_a_404_without_words_about_a_model_is_about_the_route() -> None:
+    for body in ("", "Not Found", '{"detail": "Not Found"}', "<html>model</html>"):
+        assert client_error(failure(404, {}, body, None)).status == 502

@@ -81,6 +81,7 @@ def har(*entries: tuple[Any, int, str]) -> str:
 USER = {"role": "user", "content": "Hi"}
 ASKS = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
 RESULT = {"role": "tool", "tool_call_id": "c1", "content": "5"}
+CALLS = {"role": "assistant", "content": "", "tool_calls": [ASKS]}
 FINE = request(USER)
 BROKEN = request({"role": "user", "content": 5})
 SAID = chat({"content": "Hello."})
@@ -284,6 +285,28 @@ INPUTS = [
         1,
         "client",
     ),
+    Input(
+        "a request that loses the reasoning of a turn",
+        text_of(request(USER, CALLS, RESULT, tools=TOOLS)),
+        "request",
+        1,
+        "client",
+        "dsv4 heal",
+    ),
+    Input(
+        "the same, sent to another server",
+        curl(request(USER, CALLS, RESULT, tools=TOOLS)).replace("api.deepseek.com", "gpu.local"),
+        "request",
+        0,
+    ),
+    Input(
+        "a model that is gone",
+        text_of({**FINE, "model": "deepseek-chat"}),
+        "request",
+        1,
+        "client",
+        "24 July 2026",
+    ),
     Input("a curl line", curl(FINE), "request", 0, words="api.deepseek.com"),
     Input(
         "a curl line that forces a call while the model thinks",
@@ -319,6 +342,14 @@ INPUTS = [
     ),
     # Answers.
     Input("a fine answer", text_of(SAID), "answer", 0),
+    Input(
+        "an answer of /v1/completions",
+        text_of({"id": "x", "choices": [{"text": LEAK, "finish_reason": "stop"}]}),
+        "answer",
+        1,
+        "server",
+        "choices[0].text",
+    ),
     Input(
         "a fine call",
         text_of(chat({"content": None, "tool_calls": [ASKS]}, "tool_calls")),

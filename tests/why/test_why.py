@@ -42,3 +42,15 @@ def test_a_verdict_is_short_and_leads_on(given: Input) -> None:
 @pytest.mark.parametrize("given", INPUTS, ids=lambda given: given.name)
 def test_no_key_is_shown(given: Input) -> None:
     assert "0123456789abcdef" not in json.dumps(why(given.source).to_dict())
+
+
+def test_nothing_that_is_cut_or_changed_ends_in_an_exception() -> None:
+    """Every input, cut at places that are the same every time, and with its signs exchanged."""
+    for given in INPUTS:
+        text = given.source
+        if isinstance(text, bytes) or len(text) > 10_000:
+            continue
+        cuts = [text[: len(text) * n // 7] for n in range(1, 7)]
+        changed = [text.replace(a, b) for a, b in (('"', "'"), ("{", "["), ("\n", ""), (":", ""))]
+        for each in (*cuts, *changed):
+            assert why(each).lines()

@@ -79,7 +79,7 @@ FINDING_KINDS: Mapping[str, FindingKind] = {
 SERVER_PREFIX = "server_"
 
 _ONLY_FOR_TRAINING: dict[str, Level | None] = dict.fromkeys(
-    ("nothing_to_learn", "no_reasoning", "open_turn")
+    ("nothing_to_learn", "no_reasoning", "open_turn", "other_markup")
 )
 
 # Levels that differ from the usual one where the purpose is known. None: it is not reported.
@@ -90,6 +90,7 @@ _ELSEWHERE: dict[Purpose | None, dict[str, Level | None]] = {
         "arguments_not_json": "error",
         "reasoning_in_content": "error",
         "calls_in_content": "error",
+        "other_markup": "error",
         "nothing_to_generate": None,
         "tools_keep_reasoning": None,
     },

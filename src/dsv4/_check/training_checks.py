@@ -52,6 +52,33 @@ _OTHER_TAGS = {
 _HARMLESS_KINDS: set[DiagnosticKind] = {"other_release", "undeclared_tool"}
 
 
+OTHER_MARKUP = "other_markup"
+# Markup, special tokens and ends of turns of other models, anywhere but in a quotation.
+_OF_OTHER_MODELS = re.compile(
+    r"<\|\w+\|>|\[/?(?:THINK|TOOL_CALLS|INST|AVAILABLE_TOOLS|TOOL_RESULTS|ARGS)\]|<</?SYS>>"
+    r"|<(?:seed|minimax|xai|longcat|ling|step):\w+>|<(?:function|parameter)=[\w.-]+>|\u25c1/?think\u25b7"
+    r"|<(?:start|end)_of_turn>|<eos>|<\|?eom_id\|?>|</s>\s*\Z|\A\s*<s>|\[gMASK\]|\u273fFUNCTION\u273f"
+    r"|<tool_call>|<function_calls>|<arg_key>|<longcat_tool_call>|<tool_response>|<unused\d+>"
+)
+# The beginnings of turns in templates of other models.
+_OF_TEMPLATES = re.compile(
+    r"<\|im_start\|>|<\|start_header_id\|>|\[INST\]|<start_of_turn>|<\|(?:user|assistant)\|>"
+)
+_QUOTED = re.compile(r"^ *(```+|~~~+).*?^ *\1|(`+)[^`]+?\2", re.DOTALL | re.MULTILINE)
+
+
+def markup_of_other_models(conversation: CheckedConversation) -> Iterator[RuleFinding]:
+    for index, message in enumerate(conversation.messages):
+        is_answer = message.get("role") == "assistant"
+        text = message_text(message)
+        if not ("<" in text or "[" in text or "\u25c1" in text or "\u273f" in text):
+            continue
+        pattern = _OF_OTHER_MODELS if is_answer else _OF_TEMPLATES
+        if pattern.search(text) and (found := pattern.search(_QUOTED.sub("", text))):
+            problem = f"the text holds {found[0].strip()}, which is markup of another model"
+            yield RuleFinding(OTHER_MARKUP, ("messages", index, "content"), problem)
+
+
 def leaked_markup(conversation: CheckedConversation) -> Iterator[RuleFinding]:
     for index, message in conversation.of_role("assistant"):
         text = message_text(message)
@@ -125,7 +152,7 @@ def maybe_completion(text: str) -> Message | None:
     return None if doubts or leaked_kinds(read.content) else read
 
 
-LEAK_RULES = (leaked_markup,)
+LEAK_RULES = (leaked_markup, markup_of_other_models)
 
 
 # What may be meant, and should be known.
@@ -157,7 +184,7 @@ ADVICE_RULES = (answers_without_reasoning, open_last_turn)
 # What must not be trained on: the rules whose findings are errors in a training example.
 
 
-UNFIT_KINDS = (REASONING, CALLS, "arguments_not_json")
+UNFIT_KINDS = (REASONING, CALLS, OTHER_MARKUP, "arguments_not_json")
 
 # Tokenizers refuse lone surrogates themselves.
 _TRAINING_RULES = (*LEAK_RULES, arguments_that_are_not_json)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import dsv4
 from dsv4._cli import command_options as shared
 from dsv4._cli.command_output import DONE, FINDINGS, Failure, Paint, json_text, output, plural
-from dsv4._cli.conversation_files import read_json_lines
+from dsv4._cli.conversation_files import FileDocument, read_json_lines, read_session
 from dsv4._cli.option_fields import argument, option, switch
 from dsv4._view.characters import terminal_safe
 
@@ -65,7 +65,7 @@ def _turns(args: CacheOptions, profile: Profile) -> Iterator[tuple[str, CacheTur
 
     forecasts: dict[str, CacheForecast] = {}
     counter = PromptCounter(Tokenizer.load(engine="one-shot" if _is_short(args.log) else "auto"))
-    for document in read_json_lines(args.log):
+    for document in _documents(args.log):
         request = logged_request(document.content)
         if request is None:
             continue
@@ -76,6 +76,15 @@ def _turns(args: CacheOptions, profile: Profile) -> Iterator[tuple[str, CacheTur
             yield document.place, forecasts[dialect].add(request.body, request.cached)
         except dsv4.Error as error:
             yield document.place, str(error)
+
+
+def _documents(log: str) -> Iterator[FileDocument]:
+    """The lines of a log, or the requests of an agent's session file, numbered."""
+    session = read_session(log)
+    if not session:
+        return read_json_lines(log)
+    bodies = (body for conversation in session for body in conversation.requests())
+    return (FileDocument(f"{log}:{n}", body) for n, body in enumerate(bodies, 1))
 
 
 def _is_short(log: str) -> bool:

@@ -126,35 +126,32 @@ def _all_findings(
         try:
             for document in read_documents(path, args.jsonl):
                 report.count(document)
-                for finding in _document_findings(document, input_name(path), overrides, args):
+                place, findings = _document_findings(document, overrides, args)
+                for finding in findings:
                     if finding.kind not in ignored:
-                        yield LocatedFinding(path, document.place, finding)
+                        yield LocatedFinding(path, place, finding)
         except InputError as error:
             report.unreadable += 1
             complain(str(error))
 
 
 def _document_findings(
-    document: FileDocument, name: str, overrides: RequestOverrides, args: CheckOptions
-) -> Iterable[Finding]:
+    document: FileDocument, overrides: RequestOverrides, args: CheckOptions
+) -> tuple[str, Iterable[Finding]]:
+    """The place of a document, or of what is wrong with its JSON, and what was found there."""
     from dsv4._check.check_runner import run_checks
     from dsv4._check.findings import Finding
 
     if document.problem is not None:
-        problem = _without_name(str(document.problem), name, document.place)
-        return [Finding("error", "not_json", (), problem)]
-    return run_checks(document.value, overrides, profile=args.profile, purpose=args.purpose)
+        located = _LOCATED.match(str(document.problem))
+        place, problem = located.groups() if located else (document.place, str(document.problem))
+        return place, [Finding("error", "not_json", (), problem)]
+    findings = run_checks(document.value, overrides, profile=args.profile, purpose=args.purpose)
+    return document.place, findings
 
 
-def _without_name(problem: str, name: str, place: str) -> str:
-    """The problem without the part of its place that is printed before it."""
-    match = re.match(r":(\d+)(?::(\d+))?: ", problem.removeprefix(name))
-    if not match:
-        return problem.removeprefix(f"{name}: ")
-    line = f"line {match[1]}" if place == name else ""
-    column = f"column {match[2]}" if match[2] else ""
-    where = ", ".join(filter(None, (line, column)))
-    return f"{where}{': ' if where else ''}{problem[len(name) + match.end() :]}"
+# A file, perhaps with line and column, and what is wrong there.
+_LOCATED = re.compile(r"(.*?(?::\d+){0,2}): (.*)", re.DOTALL)
 
 
 class FindingReport:

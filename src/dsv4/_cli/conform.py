@@ -215,7 +215,9 @@ def _by_section(outcomes: list[ConformanceOutcome]) -> dict[str, list[Conformanc
     """What failed, by the section that says how it should be; most failures first."""
     sections: dict[str, list[ConformanceOutcome]] = {}
     for each in _failed(outcomes):
-        sections.setdefault(each.section or "the form of answers (docs/verify.md)", []).append(each)
+        sections.setdefault(each.section or "the form of answers (`dsv4 docs verify`)", []).append(
+            each
+        )
     return dict(sorted(sections.items(), key=lambda item: -len(item[1])))
 
 

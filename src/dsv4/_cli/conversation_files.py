@@ -11,13 +11,16 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import dsv4
 from dsv4._cli import command_options
 from dsv4._cli.command_options import PromptOptions, dialect_option, profile_option
 from dsv4._cli.command_output import FINDINGS, MISUSE, Failure
-from dsv4._inputs import input_files
+from dsv4._inputs import agent_sessions, input_files
+from dsv4._inputs.agent_sessions import AgentConversation
 from dsv4._inputs.input_files import InputError
 from dsv4._inputs.request_bodies import ReadBody, RequestOverrides
 from dsv4.api.api_request import BodyRules
@@ -87,8 +90,11 @@ def read_documents(path: str | None, lines: bool = False) -> Iterator[FileDocume
     """The JSON values of a file: one, or one for each line.
 
     A file is taken for JSON lines if `lines` or its name says so, or if it is not one JSON value
-    but its first line is.
+    but its first line is. The conversations of an agent's session file count as lines.
     """
+    if session := read_session(path):
+        places = (f"{path}:{n}" for n in count(1))
+        return (FileDocument(next(places), conversation.body) for conversation in session)
     if lines or input_files.input_name(path).endswith(".jsonl"):
         return read_json_lines(path)
     with input_files.open_input(path) as file:
@@ -97,6 +103,21 @@ def read_documents(path: str | None, lines: bool = False) -> Iterator[FileDocume
     if document.problem is None or not input_files.is_json_lines(data):
         return iter([document])
     return _read_lines(data.split(b"\n"), name)
+
+
+def read_session(path: str | None) -> list[AgentConversation]:
+    """The conversations of an agent's session file, of which stderr says what they are; none where
+    it is another file."""
+    if path is None or not Path(path).is_file():
+        return []
+    with input_files.open_input(path) as file:
+        start = file.read(agent_sessions.FIRST_BYTES)
+        if not agent_sessions.is_agent_session(start):
+            return []
+        found = agent_sessions.read_agent_session(start + file.read(), path)
+    if found:
+        print(f"dsv4: {path}: {agent_sessions.in_words(found)}", file=sys.stderr)
+    return found
 
 
 def read_json_lines(path: str | None) -> Iterator[FileDocument]:

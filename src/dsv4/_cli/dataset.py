@@ -20,7 +20,7 @@ from dsv4._cli.command_output import (
     silenced_libraries,
 )
 from dsv4._cli.command_texts import ADVICE
-from dsv4._cli.conversation_files import prompt_overrides
+from dsv4._cli.conversation_files import prompt_overrides, read_session
 from dsv4._cli.option_fields import add_options, argument, option, options_of, positive_integer
 from dsv4.dataset import dataset_notes as notes
 from dsv4.dataset.dataset_notes import MOST_COMPARED
@@ -87,6 +87,8 @@ def _run(args: argparse.Namespace, options: DatasetOptions) -> int:
     from dsv4.dataset import BadLine, DatasetError, Interrupted, encode_files
 
     bar = ProgressBar()
+    for path in args.files:
+        read_session(path)  # says whose copy of the model's words is trained on
     try:
         summary = encode_files(args.files, args.output, options, watcher=bar)
     except Interrupted as interrupt:
@@ -147,6 +149,10 @@ def _closing_lines(summary: Summary, output: str, options: DatasetOptions) -> It
                 text, noun = sentence
                 words = text.format(plural(count, noun))
             yield f"{words}; the first: {first}"
+    for kind, (count, first) in summary.notes.items():
+        if kind.startswith(notes.UNREAD):
+            name = kind.removeprefix(notes.UNREAD)
+            yield f"the field {name} is not used ({plural(count, 'line')}); the first: {first}"
     if not (
         options.trainer or options.labels or options.preferences or options.kto
     ) and not _is_flat(output, options):

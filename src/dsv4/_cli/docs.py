@@ -24,7 +24,7 @@ def run(args: DocsOptions) -> int:
         from difflib import get_close_matches
 
         close = get_close_matches(name, doc_pages(), n=1)
-        hint = f"did you mean {close[0]}?" if close else "dsv4 docs lists the pages"
+        hint = f"did you mean {close[0]}?" if close else "without a name, it lists all"
         raise Failure(f"there is no page {name} ({hint})")
     write_text(None, page_text(name))
     return DONE

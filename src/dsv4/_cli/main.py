@@ -118,7 +118,10 @@ def _closest_choice(message: str) -> str:
 def _hint_for(argument: str, options: list[str]) -> str:
     if argument.startswith(("http://", "https://")) and "--upstream" in options:
         return f"(did you mean --upstream {argument}?)"
-    return _did_you_mean(argument.partition("=")[0], options)
+    name = argument.partition("=")[0]
+    if "--mode" in options and _did_you_mean(name, ["--thinking", "--no-thinking"]):
+        return "(did you mean --mode thinking, or --mode chat?)"
+    return _did_you_mean(name, options)
 
 
 def _did_you_mean(word: str, names: Iterable[str]) -> str:
@@ -136,7 +139,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Failure as failure:
         return _complain_and_exit(str(failure), failure.status)
     except dsv4.Error as error:
-        return _complain_and_exit(str(error), MISUSE if isinstance(error, InputError) else FINDINGS)
+        return _complain_and_exit(str(error), FINDINGS if _is_finding(error) else MISUSE)
     except KeyboardInterrupt:
         _discard_output()
         return _complain_and_exit("interrupted", INTERRUPTED)
@@ -146,6 +149,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         _discard_output()
         return _complain_and_exit(f"cannot write stdout: {os_error_reason(error)}", MISUSE)
+
+
+def _is_finding(error: dsv4.Error) -> bool:
+    """Whether an error speaks of the input: files and packages that are missing are misuse."""
+    if "dsv4.tokens" not in sys.modules:
+        return not isinstance(error, InputError)
+    from dsv4.tokens.vocabulary import TokensNotInstalled
+
+    return not isinstance(error, (InputError, TokensNotInstalled))
 
 
 def _run_and_flush(arguments: list[str]) -> int:

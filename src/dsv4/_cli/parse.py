@@ -97,7 +97,7 @@ def _mention_repairs(message: dsv4.Message) -> None:
 # Nothing had to be repaired, so any parser would have read it.
 SHOWN_AS_TEXT = (
     "If you saw this in an answer: the markup is well-formed, and the server did not parse it.\n"
-    "docs/why-dsml.md says what to do.\n"
+    "`dsv4 docs why-dsml` says what to do.\n"
 )
 
 # Its calls come after no reasoning, so two of the repairs are not the model's.

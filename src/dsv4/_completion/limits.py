@@ -8,6 +8,8 @@ LONGEST_SPACE = 256
 LONGEST_REMARK = 256
 # Parameters that lost their call are removed up to this many characters.
 LONGEST_ORPHANS = 4096
+# A role token in content is held for so long, for the answer of a turn that was made up.
+LONGEST_MENTION = 4096
 # Of a turn that was made up, so much is quoted.
 LONGEST_QUOTE = 1024
 

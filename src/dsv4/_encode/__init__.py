@@ -1,6 +1,11 @@
 """Encoding: messages and options in, a `Prompt` out."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+
+# What draws a prompt, by the form that it gives it. The encoder cannot import it, because it is
+# made of prompts: `dsv4` puts it here.
+views: dict[str, Callable[[Any], str]] = {}
 
 if TYPE_CHECKING:
     from dsv4 import types as types

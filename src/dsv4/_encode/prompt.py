@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
-from dsv4._encode import image_grid, types
+from dsv4._encode import image_grid, types, views
 from dsv4._format import tokens
 from dsv4._format.dialects import NAME_END, Dialect
 from dsv4._format.endings import NOTHING, Ending
@@ -494,11 +494,7 @@ class Prompt:
 
     def _repr_html_(self) -> str:
         """The prompt in colours, as a notebook displays it."""
-        from importlib import import_module
-
-        # By its name: the view imports the encoder, and few programs display a prompt.
-        html: str = import_module("dsv4._view.html_page").html_fragment(self)
-        return html
+        return views["html"](self)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Prompt):

@@ -104,8 +104,10 @@ SPACED_THINK_END = r"(?i:<[ \t]{0,4}/[ \t]{0,4}think[ \t]{0,4}>)"
 
 # The native calls of V3 and V3.1.
 NATIVE_CALLS_END = r"<[｜|]tool▁calls▁end[｜|]>\s*\Z"
+NATIVE_TYPE = "function"  # stands before the name in V3, with a separator between
+NATIVE_SEP_LENGTH = len("<｜tool▁sep｜>")
 NATIVE_HEAD = (
-    r"\s*<[｜|]tool▁call▁begin[｜|]>(?:function<[｜|]tool▁sep[｜|]>)?([^\n<]{1,512}?)"
+    rf"\s*<[｜|]tool▁call▁begin[｜|]>(?:{NATIVE_TYPE}<[｜|]tool▁sep[｜|]>)?([^\n<]{{1,512}}?)"
     r"\s*(?:<[｜|]tool▁sep[｜|]>|\n)\s*"
     r"(?:```(?:json)?\s*)?"
 )

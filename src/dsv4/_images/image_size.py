@@ -207,6 +207,8 @@ _FRAMES = frozenset((*range(0xC0, 0xD0),)) - {0xC4, 0xC8, 0xCC}
 _BARE = frozenset((0x01, *range(0xD0, 0xDA)))
 _SCAN = 0xDA
 _JPEG_END = b"\xff\xd9"
+# Any number of 0xFF may stand before a marker; with a zero behind it, it is none.
+_JPEG_MARKER = re.compile(rb"\xff[^\x00\xff]", re.DOTALL)
 _JPEG_XMP = b"http://ns.adobe.com/xap/1.0/\0"
 
 
@@ -243,18 +245,12 @@ def _read_jpeg(file: _Bytes) -> _SizeFields:
 
 
 def _marker(file: _Bytes, at: int) -> tuple[int, int]:
-    """The next marker from `at` on, and where its segment begins. What fills up is passed over."""
-    while True:
-        at = file.data.find(b"\xff", at)
-        if at < 0 or at + 1 >= len(file.data):
-            raise file.cut(len(file.data) + 1)
-        marker = file.data[at + 1]
-        if marker == 0xFF:  # any number of these may stand before a marker
-            at += 1
-        elif marker == 0:
-            at += 2
-        else:
-            return at + 2, marker
+    """The next marker from `at` on, and where its segment begins. What fills up is passed over, in
+    one search: a file may consist of it."""
+    match = _JPEG_MARKER.search(file.data, at)
+    if match is None:
+        raise file.cut(len(file.data) + 1)
+    return match.end(), file.data[match.end() - 1]
 
 
 # GIF: a screen, which a first frame that is larger enlarges.

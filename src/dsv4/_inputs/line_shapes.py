@@ -139,7 +139,9 @@ def _conversation(
 ) -> LineConversation:
     """Messages with the options of the line. `used` are fields that are none."""
     _refuse_beside_messages(line)
-    no_options = {*LINE_FIELDS, *used} - ({"context"} - {*used})
+    # An answer beside messages that have one, as tasks of mathematics have it, is named.
+    unused = {*_LABELS, "context", *(["answer"] if before_answer is None else [])}
+    no_options = {*LINE_FIELDS, *used} - (unused - {*used})
     options = {name: value for name, value in line.items() if name not in no_options}
     tools = _tools(line)
     body = {**options, **({"tools": tools} if tools else {}), "messages": _messages(transcript)}
@@ -151,14 +153,17 @@ def _conversation(
 # Messages under one of these fields.
 _LISTS = ("messages", "conversations", "conversation")
 # A system prompt beside the messages.
-SYSTEM_FIELDS = ("system", "system_prompt", "system_message")
+SYSTEM_FIELDS = ("system", "system_prompt", "system_message", "instructions")
 # A question under one of these fields, and an answer under one of those.
 _QUESTIONS = ("prompt", "instruction", "query", "question", "input")
 _ANSWERS = ("completion", "output", "response", "answer")
 # What belongs to an instruction: Alpaca's name for it, and Dolly's.
 _ADDITIONS = ("input", "context")
 # The reasoning of the answer in a field beside it.
-_REASONING = ("reasoning_content", "reasoning", "thinking")
+_REASONING = (
+    *("reasoning_content", "reasoning", "thinking", "thought", "thoughts", "cot", "rationale"),
+    *("chain_of_thought", "reasoning_text"),
+)
 _PAIRS = ("chosen", "rejected")
 _OPENAI_PAIRS = ("preferred_output", "non_preferred_output")
 _LABELS = ("label", "kto_tag")
@@ -198,7 +203,8 @@ def _as_object(value: object) -> Line:
     if isinstance(value, list):
         return {"conversations" if _is_turns(value) and value else "messages": value}
     if isinstance(value, dict):
-        return value
+        texts = [n for n in _LISTS if isinstance(value.get(n), str) and value[n][:1] == "["]
+        return {**value, **{name: json_of(value[name], name) for name in texts}} if texts else value
     raise InputError(mismatch(value, "a list of messages or an object"))
 
 
@@ -206,8 +212,10 @@ def _refuse_other_data(line: Line) -> None:
     if _is_pair(line):
         raise InputError("found a pair of answers, which --preferences reads")
     for name in _LABELS:
-        if isinstance(line.get(name), bool):
-            raise InputError(f"{name}: found an answer with a label, which --kto reads")
+        label = line.get(name)
+        if label is not None and (isinstance(label, bool) or label != 1):
+            found = f"found an answer with the label {short_repr(label)}"
+            raise InputError(f"{name}: {found}, which --kto reads")
 
 
 # What other programs put into the prompt from beside the messages; SmolLM3 does it by its template,
@@ -291,8 +299,28 @@ def _fits_list(field: str, line: Line) -> bool:
 
 
 def _read_list(field: str, line: Line) -> LineConversation:
-    listed = _listed(line[field], (field,))
-    return _conversation(_with_system(line, listed), line, rules=_rules(field, line))
+    listed, used = _listed(line[field], (field,)), []
+    for name in _ANSWERS[:3]:
+        said = _messages(listed[-1:])[0].get("content") if line.get(name) else None
+        if isinstance(line.get(name), str) and said != line[name]:
+            raise InputError(f"{name}: found another answer than in {field}, expected one")
+    for name in _TRAINED:
+        if isinstance(line.get(name), list):
+            listed = _masked(listed, line[name], name)
+            used.append(name)
+    return _conversation(_with_system(line, listed), line, used, rules=_rules(field, line))
+
+
+def _masked(transcript: Transcript, mask: list[Any], name: str) -> Transcript:
+    """The messages with the weights of a list beside them."""
+    if len(mask) != len(transcript) or any(each not in (0, 1) for each in mask):
+        raise InputError(f"{name}: found {short_repr(mask)}, expected 0 or 1 for each message")
+    return [
+        PlacedMessage({**message, "weight": int(weight)}, place)
+        if role_of(message) == "assistant"
+        else PlacedMessage(message, place)
+        for (message, place), weight in zip(transcript, mask, strict=True)
+    ]
 
 
 def _rules(field: str, line: Line) -> BodyRules:
@@ -318,9 +346,22 @@ def _listed(value: Sequence[Any], location: Location) -> Transcript:
     ]
 
 
-# Names that trainers have for `weight`: ms-swift's, and Axolotl's.
-_TRAINED = ("loss", "train", "training")
-_READ_OTHERWISE = frozenset((*_TRAINED, "thinking", "function_call"))
+# Names that trainers have for `weight`, all of which say what is trained on; and one of torchtune,
+# which says what is not. A `mask` may mean either.
+_TRAINED = (
+    *("weight", "loss", "train", "training", "trainable", "is_trainable", "train_on_turn"),
+    *("loss_mask", "step_loss_mask", "loss_scale", "loss_weight", "loss_multiplier", "train_mask"),
+)
+_MASKED = ("masked", "no_loss", "mask_loss")
+# Reasoning as lists of blocks: OpenRouter's, and litellm's.
+_REASONING_LISTS = {"reasoning_details": "text", "thinking_blocks": "thinking"}
+# What a message may have in place of its content.
+_CONTENTS = ("text", "message", "parts", "refusal")
+_READ_OTHERWISE = frozenset(
+    (*_TRAINED, *_MASKED, *_REASONING[2:], *_REASONING_LISTS, *_CONTENTS, "function_call")
+)
+# A field with such a name says what is trained on: it must not be passed over.
+OF_TRAINING = re.compile(r"loss|mask|weight|train", re.IGNORECASE)
 
 
 def _plain_message(message: object, place: Location) -> object:
@@ -337,22 +378,63 @@ def _plain_message(message: object, place: Location) -> object:
     if message.get("function_call"):
         hint = "dsv4 check --fix writes it as tool_calls"
         raise InputError(f"{where}.function_call: found OpenAI's older form of a call ({hint})")
+    read = _content_field(message)
     plain = {name: value for name, value in message.items() if name not in _READ_OTHERWISE}
-    thoughts = message.get("thinking")
-    if isinstance(thoughts, str) and not any(message.get(name) for name in _REASONING[:2]):
-        plain["reasoning_content"] = thoughts
-    if any(message.get(name) in (False, 0) for name in _TRAINED if message.get(name) is not None):
-        plain["weight"] = 0
+    if read is not None:
+        plain["content"] = message[read]
+    if reasoning := _message_reasoning(message, where):
+        plain["reasoning_content"] = reasoning
+    if (weight := _weight(message, where)) is not None and message.get("role") == "assistant":
+        plain["weight"] = weight
     if isinstance(calls, str):
         plain["tool_calls"] = json_of(calls, f"{where}.tool_calls") if calls.strip() else None
     return plain
 
 
+def _content_field(message: Line) -> str | None:
+    """The field that has a message's content under another name."""
+    if message.get("content") not in (None, "", []):
+        return None
+    return next((name for name in _CONTENTS if isinstance(message.get(name), (str, list))), None)
+
+
+def _message_reasoning(message: Line, where: str) -> str | None:
+    """The reasoning of a message, under whichever name. Raises where two differ."""
+    found = [message[name] for name in _REASONING if isinstance(message.get(name), str)]
+    for name, field in _REASONING_LISTS.items():
+        blocks = message.get(name)
+        texts = [b.get(field) for b in blocks if _is_dict(b)] if isinstance(blocks, list) else []
+        found.append("\n\n".join(text for text in texts if isinstance(text, str)))
+    found = [text for text in found if text]
+    if any(text != found[0] for text in found):
+        raise InputError(f"{where}: found reasoning under two names, expected it once")
+    return found[0] if found else None
+
+
+def _weight(message: Line, where: str) -> int | None:
+    """Whether a message is trained on, as its author says it: 1, 0, or None."""
+    weights = set()
+    for name in (*_TRAINED, *_MASKED):
+        value = message.get(name)
+        if value is None:
+            continue
+        if value not in (0, 1) or isinstance(value, (list, dict)):
+            raise InputError(f"{where}.{name}: {mismatch(value, '0 or 1')}")
+        weights.add(int(value) if name in _TRAINED else 1 - int(value))
+    if len(weights) > 1:
+        raise InputError(f"{where}: found two weights, expected one")
+    return weights.pop() if weights else None
+
+
 def _with_system(line: Line, transcript: Transcript) -> Transcript:
     """The messages after the system prompt that stands beside them, if there is one."""
-    name = next((name for name in SYSTEM_FIELDS if line.get(name)), None)
-    if name is None:
+    names = [name for name in SYSTEM_FIELDS if line.get(name)]
+    if not names:
         return transcript
+    name = names[0]
+    for other in names:
+        if line[other] != line[name]:
+            raise InputError(f"found {name} and {other}, expected one system prompt")
     message = {"role": "system", "content": line[name]}
     if _messages(transcript[:1]) == [message] and not _is_request(line):
         return transcript
@@ -442,7 +524,7 @@ def _converted(
     line: Line, protocol: Literal["messages", "responses"], turns: Sequence[Any]
 ) -> LineConversation:
     for n, turn in enumerate(turns):
-        if _is_dict(turn) and {"weight", *_TRAINED} & turn.keys():
+        if _is_dict(turn) and {*_MASKED, *_TRAINED} & turn.keys():
             field = "messages" if protocol == "messages" else "input"
             raise InputError(f"{field}[{n}]: found a weight, which {protocol} has no place for")
     last = turns[-1] if turns and _is_dict(turns[-1]) else {}

@@ -25,8 +25,11 @@ TASKED_ROLES = ("user", "developer", "assistant")
 # A file, unlike a server, may hold conversations that have been answered.
 LastAnswer = Literal["keep", "finish"]
 _SETTINGS = {name: Settings(last_answer=name) for name in ("keep", "finish")}
-# The lines of a data set may name the files of pictures.
-_LINE_SETTINGS = {name: replace(_SETTINGS[name], read_images="paths") for name in _SETTINGS}
+# The lines of a data set may name the files of pictures, and are not trained without them.
+_LINE_SETTINGS = {
+    name: replace(_SETTINGS[name], read_images="paths", unsupported_images="refuse")
+    for name in _SETTINGS
+}
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ from dsv4._completion.limits import LONGEST_NAME
 from dsv4._completion.patterns import pattern
 from dsv4._completion.reasons import Ended
 from dsv4._format import tokens
-from dsv4._parse.after_calls import read_after, settle_quotations
+from dsv4._parse import quotations
+from dsv4._parse.after_calls import read_after
 from dsv4._parse.calls import begin_call, next_part
 from dsv4._parse.quoting import QUOTES_AN_INVOKE
 from dsv4._parse.reading import BLOCK, PROSE, Block, ParserState, Reading
@@ -129,7 +130,7 @@ class BlockReader:
         reading.block = None
         if reading.quotations:
             ahead = yield from self._rules.look_ahead(reading.pos)
-            yield from settle_quotations(reading, ahead)
+            yield from quotations.settle(reading, ahead)
         reading.prose.quoting.begin_line()
         reading.prose.at = reading.pos
         reading.enter(PROSE)

@@ -35,10 +35,8 @@ def hold_of(reading: Reading, is_tried: bool) -> Hold | None:
         return None
     if reading.settings.strict:
         return Hold(None, "a strict reading, which decides at the end")
-    if is_tried and value is None:
-        return Hold(29, "calls where a quotation is open, until it is closed or is over")
     if is_tried:
-        return Hold(21, "calls behind a value that may not have ended, until their block has")
+        return _of_trial(reading)
     if isinstance(value, ParameterValue):
         return _in_parameter(reading, value)
     if isinstance(value, JsonBody):
@@ -56,6 +54,15 @@ def hold_of(reading: Reading, is_tried: bool) -> Hold | None:
     if rest.lstrip()[0] in MARKS:
         return Hold(2, "a block or a call, until what follows makes it certain")
     return Hold(None, "the start of a stop string, until it is one or is none")
+
+
+def _of_trial(reading: Reading) -> Hold:
+    """Why calls are tried."""
+    if reading.state.rule is not None:
+        return Hold(reading.state.rule, reading.state.value)
+    if reading.value is None:
+        return Hold(29, "calls where a quotation is open, until it is closed or is over")
+    return Hold(21, "calls behind a value that may not have ended, until their block has")
 
 
 def _is_partial(reading: Reading) -> bool:

@@ -298,33 +298,49 @@ class _TagReader:
             at = yield from self._read_value(kind_of(label), at + 1)
         while True:
             after = yield from self._run(_SPACE, at)
-            breaks = "\n" in source.slice(at, after)
             if after == source.end:  # of all text
                 return (yield from self._end_before(label, at, after))
             character = source.at(after)
-            if self.is_quoted and not breaks and character not in _BEHIND_VALUE:
+            if self._is_stray(character, at, after):
                 raise _NoTag
             if _KEY.match(character):
-                end = yield from self._run(_KEY_REST, after)
-                equals = yield from self._run(_SPACE, end)
-                key = source.slice(after, end)
-                if (yield from self._at(equals)) in EQUALS:
-                    key = key.lower() if key.lower() in _KNOWN else key
-                    at = yield from self._read_value(key, equals + 1)
-                    continue
-                if key == label and self.marked and not self.attributes and at < after:
-                    at = end  # a tag's own name may stand twice (rule 35)
-                    continue
-                return (yield from self._end_before(label, at, after))
-            tail = after + (character in ATTRIBUTE_QUOTES)  # one quote too many
-            run = yield from self._run(_TAIL, tail)
-            behind = source.at(run)
-            if behind in _CLOSING:
-                return self._made(label, at, run + 1)
-            barred = run > tail and not {"/", "\n"} & set(source.slice(at, run))
-            if not barred or not _KEY.match(behind):
-                return (yield from self._end_before(label, at, run))
-            at = run
+                end = yield from self._read_attribute(label, at, after)
+            else:
+                end = yield from self._read_tail(label, at, after)
+            if isinstance(end, Tag):
+                return end
+            at = end
+
+    def _is_stray(self, character: str, at: int, after: int) -> bool:
+        """Whether a character stands behind a quoted value, in its line, and cannot be there."""
+        breaks = "\n" in self.source.slice(at, after)
+        return self.is_quoted and not breaks and character not in _BEHIND_VALUE
+
+    def _read_attribute(self, label: str, at: int, start: int) -> Waiting[Tag | int]:
+        """Where the attribute at `start` ends; or the tag, which has ended before it."""
+        source = self.source
+        end = yield from self._run(_KEY_REST, start)
+        equals = yield from self._run(_SPACE, end)
+        key = source.slice(start, end)
+        if (yield from self._at(equals)) in EQUALS:
+            key = key.lower() if key.lower() in _KNOWN else key
+            return (yield from self._read_value(key, equals + 1))
+        if key == label and self.marked and not self.attributes and at < start:
+            return end  # a tag's own name may stand twice (rule 35)
+        return (yield from self._end_before(label, at, start))
+
+    def _read_tail(self, label: str, at: int, start: int) -> Waiting[Tag | int]:
+        """The end of a tag; or bars, and where they end, with an attribute behind them."""
+        source = self.source
+        tail = start + (source.at(start) in ATTRIBUTE_QUOTES)  # one quote too many
+        run = yield from self._run(_TAIL, tail)
+        behind = source.at(run)
+        if behind in _CLOSING:
+            return self._made(label, at, run + 1)
+        is_barred = run > tail and not {"/", "\n"} & set(source.slice(at, run))
+        if is_barred and _KEY.match(behind):
+            return run
+        return (yield from self._end_before(label, at, run))
 
     def _end_before(self, label: str, at: int, after: int) -> Waiting[Tag]:
         """The tag has no bracket at its end: it ends before the newline, or the next bracket.

@@ -3,7 +3,7 @@
 Fences are Markdown's (recovery.md, rule 15): three or more backticks or tildes, however far
 indented, which the same character closes, at least as many, with nothing else on the line. What
 is opened and closed in one line is no fence; what is opened at the end of a line of prose is one.
-A fence inside a quotation ends with the quotation.
+A fence inside a quotation ends with the quotation. A line of tildes under a title opens none.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ _QUOTATION = ">"
 # What may stand after a fence that is opened at the end of a line of prose: a language's name.
 _WORD = pattern(r"[\w+#./-]*[ \t\r]*")
 _LONGEST_RUN = 1024
+# What a fence says that holds Markdown: fences in it have closes of their own (rule 41).
+_MARKDOWN = frozenset({"markdown", "md", "mdx"})
 
 
 def has_fence(text: str) -> bool:
@@ -35,7 +37,7 @@ class LineTracker:
     `blank` is true while the line has nothing but white space, `after_blank` if the line before it
     had nothing else. `fenced` is true inside a code fence, or after what may be one in this line:
     `fence` is what has opened it on a line before, `run` what may open or close one at the end of
-    this line.
+    this line. `holds_text`: something else than white space stands in the fence, on lines before.
     """
 
     def __init__(self, behind_calls: bool = False) -> None:
@@ -43,6 +45,12 @@ class LineTracker:
         self.blank = True
         self.after_blank = False
         self.fence = ""
+        self.holds_text = False
+        self._nests = False  # the fence holds Markdown, which may have fences of its own
+        self._nested = 0  # so many of them are open
+        self._length = 0  # of the line so far, and its last character
+        self._last = ""
+        self._above = 0  # how long the line above is, if it may be a title
         self._quoted = False  # it stands in a quotation, which a line without its mark ends
         self._quoted_line = False  # this line has that mark
         self._lead: str | None = ""  # the line so far, while a fence may still come first in it
@@ -77,7 +85,7 @@ class LineTracker:
     def at_closing_run(self) -> bool:
         """Whether nothing stands between here and a run of characters that closes the fence."""
         closes = bool(self.fence) and len(self.run) >= FENCE_LENGTH and self._info == ""
-        return closes and self._closes()
+        return closes and self._closes() and not self._nested
 
     def follow(self, text: str) -> None:
         """Goes on through `text`."""
@@ -85,6 +93,9 @@ class LineTracker:
         if is_plain and "\n" in text and not has_fence(text):
             *before, line, text = text.rsplit("\n", 2)  # only the last lines count
             blank = bool(before) or (self.blank and not self._behind_calls)
+            if self.fence and not self.holds_text:
+                self.holds_text = not self.blank or bool(line.strip() or "".join(before).strip())
+            self._length, self._last = len(line) + (0 if before else self._length), line[-1:]
             self._begin_line(blank and (not line or line.isspace()))
         for part in _PARTS.findall(text):
             if part == "\n":
@@ -95,6 +106,8 @@ class LineTracker:
                 self._extend_text(part)
 
     def _begin_line(self, after_blank: bool) -> None:
+        self._above = 0 if self._last == ":" else self._length
+        self._length = 0
         self.after_blank = after_blank
         self.blank = True
         self._behind_calls = False
@@ -104,6 +117,7 @@ class LineTracker:
         self._quoted_line = False
 
     def _extend_text(self, text: str) -> None:
+        self._length, self._last = self._length + len(text), text[-1]
         if self.blank and text.lstrip().startswith(_QUOTATION):
             self._quoted_line = True
         self.blank = self.blank and text.isspace()
@@ -118,6 +132,7 @@ class LineTracker:
                 self._lead = None
 
     def _extend_run(self, run: str) -> None:
+        self._length, self._last = self._length + len(run), run[-1]
         self.blank = False
         if self._finished == run[0]:
             return
@@ -142,12 +157,32 @@ class LineTracker:
         if self._quoted and not self._quoted_line:
             self.fence, self._quoted = "", False
         if len(self.run) >= FENCE_LENGTH and self._info is not None:
-            if not self.fence:
-                self.fence = self.run
-                self._quoted = self._quoted_line or _QUOTATION in (self._run_lead or "")
-            elif self._closes():
-                self.fence, self._quoted = "", False
+            self._end_run(self._info.strip())
+        elif self.fence and not self.blank:
+            self.holds_text = True
         self._begin_line(blank)
+
+    def _end_run(self, info: str) -> None:
+        """A run of characters that may open or close a fence has its line to itself, and `info`."""
+        if not self.fence:
+            if not self._is_underline:
+                self.fence, self.holds_text, self._nested = self.run, False, 0
+                self._nests = info.lower() in _MARKDOWN
+                self._quoted = self._quoted_line or _QUOTATION in (self._run_lead or "")
+        elif not self._closes():
+            self.holds_text = True
+            is_like = self.run[0] == self.fence[0] and len(self.run) == len(self.fence)
+            self._nested += self._nests and is_like and bool(info)
+        elif self._nested:
+            self._nested -= 1
+        else:
+            self.fence, self._quoted = "", False
+
+    @property
+    def _is_underline(self) -> bool:
+        """Whether this line underlines the one above, as reStructuredText does (rule 41)."""
+        is_alone = self.run[0] == FENCES[1] and self._run_lead == "" and not self._info
+        return is_alone and 0 < self._above <= len(self.run)
 
     def _closes(self) -> bool:
         same = self.run[0] == self.fence[0] and len(self.run) >= len(self.fence)

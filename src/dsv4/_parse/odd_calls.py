@@ -1,14 +1,16 @@
 """Calls without the DSML token, and calls as older models write them: found whole, or else text
-(recovery.md, rules 1, 13 and 14).
+(recovery.md, rules 1, 13, 14 and 47).
 """
 
 from __future__ import annotations
 
 import re
+from itertools import repeat
 from typing import NamedTuple
 
 from dsv4._completion.events import ArgumentsDelta
 from dsv4._completion.json_text import json_string, member_text, object_in, without_duplicates
+from dsv4._completion.limits import LONGEST_NAME
 from dsv4._completion.patterns import pattern
 from dsv4._completion.reasons import Ended
 from dsv4._format import spellings
@@ -23,6 +25,7 @@ from dsv4._parse.text_buffer import Steps, TextBuffer
 
 _NATIVE_CALL = pattern(spellings.NATIVE_CALL, re.DOTALL)
 _NATIVE_HEAD = pattern(spellings.NATIVE_HEAD)
+_NAME_END = pattern(r"[\n<]")
 _NATIVE_OPENING = pattern(spellings.NATIVE_OPENING)
 _NATIVE_CALLS_END = pattern(spellings.NATIVE_CALLS_END)
 # Closing tags that stand behind the JSON of a call, and close nothing.
@@ -107,6 +110,8 @@ def _plain_call(reading: Reading, tag: Tag, text: str) -> list[tuple[str, str]]:
 def find_native_calls(reading: Reading, tag: Tag) -> Steps[OddCalls]:
     """Calls as V3 and V3.1 wrote them."""
     buffer, at = reading.buffer, tag.end
+    if not (yield from _names_tool(reading, tag)):
+        return OddCalls(None, tag.end)
     while (ahead := (yield from buffer.next_tag(at))) is not None:
         if ahead.marked or ahead.kind in ("think", "role"):
             return OddCalls(None, ahead.start)
@@ -122,6 +127,35 @@ def find_native_calls(reading: Reading, tag: Tag) -> Steps[OddCalls]:
     cut = head and (head[1], member_text("arguments", json_string(rest[head.end() :])))
     after = end if ahead is None or ahead.kind == "eos" else ahead.end
     return OddCalls(calls, after, cut=cut, has_rest=bool(rest.strip()))
+
+
+def _names_tool(reading: Reading, tag: Tag) -> Steps[bool]:
+    """Whether the token of a call and a tool's name follow a native token (rule 47).
+
+    A sentence that only mentions the token is shown as it comes.
+    """
+    tools, first = reading.tools, tag
+    if _NATIVE_OPENING.match(tag.raw):
+        first = yield from reading.rules.look_ahead(tag.end)
+    if first.kind != "native" or first.closing:
+        return False
+    name = yield from _name_at(reading, first.end)
+    if name == spellings.NATIVE_TYPE and not tools.declares(name):
+        name = yield from _name_at(reading, first.end + len(name) + spellings.NATIVE_SEP_LENGTH)
+    return name is not None and tools.may_be_tool(name)
+
+
+def _name_at(reading: Reading, start: int) -> Steps[str | None]:
+    """What may be a tool's name, up to the end of the line or a tag. None: it can be no name."""
+    buffer, tools, at = reading.buffer, reading.tools, start
+    names, limit = (spellings.NATIVE_TYPE, *tools.parameters), start + LONGEST_NAME + 1
+    while (match := buffer.search(_NAME_END, at, min(buffer.end, limit))) is None:
+        at = buffer.end
+        begun = buffer.slice(start, at).strip()
+        may_follow = not tools.given or any(map(str.startswith, names, repeat(begun)))
+        if not may_follow or at >= limit or not (yield from buffer.more()):
+            return None
+    return buffer.slice(start, buffer.place(match.start())).strip()
 
 
 def native_calls(text: str) -> tuple[list[tuple[str, str]], str]:

@@ -38,17 +38,18 @@ def _swallows_value(tag: Tag) -> bool:
     return is_unended or tag.attributes.get("string", "").startswith(("true>", "false>"))
 
 
-def _holds_markup(raw: str, json_text: str) -> bool:
-    """Whether the DSML token is in a value, or a bracket of its tags is left at one of its ends."""
-    return tokens.DSML in json_text or raw.startswith(">") or raw.endswith("</")
-
-
 class GivenValue(NamedTuple):
     """A value that a call has: where it stands, and its text."""
 
     start: int
     raw: str
     json_text: str | None = None  # None: it is the text, as a string
+
+    @property
+    def holds_markup(self) -> bool:
+        """Whether the DSML token is in it, or a bracket of its tags is left at one of its ends."""
+        text = self.raw if self.json_text is None else self.json_text
+        return tokens.DSML in text or self.raw.startswith(">") or self.raw.endswith("</")
 
     @property
     def as_json(self) -> str:
@@ -274,9 +275,9 @@ class Call:
         Then a tag was taken for a part of the value: the path `b.py</`, the DSML token and another
         call, without the content that has to be there; or a color `>red`.
         """
-        values = {key: (one.raw, one.as_json) for key, one in self.given.items()}
-        if not any(_holds_markup(*texts) for texts in values.values()):
+        if not any(value.holds_markup for value in self.given.values()):
             return False
+        values = {key: (one.raw, one.as_json) for key, one in self.given.items()}
         return self.reading.tools.breaks_schema(self.name, values)
 
     # The end.

@@ -1,5 +1,5 @@
 """Reasoning and content, and the tags that lead from them to calls (recovery.md, rules 5, 6, 9, 15
-to 17, 22 to 25, 27, 29, 33 and 34).
+to 17, 22 to 25, 27, 29, 33, 34, 41 and 47).
 """
 
 from __future__ import annotations
@@ -9,10 +9,15 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from dsv4._completion.events import ContentDelta, DiagnosticKind, ReasoningDelta, StopHit
-from dsv4._completion.limits import LONGEST_ORPHANS, LONGEST_QUOTE, LONGEST_SPACE, LONGEST_TAG
+from dsv4._completion.limits import (
+    LONGEST_MENTION,
+    LONGEST_ORPHANS,
+    LONGEST_QUOTE,
+    LONGEST_SPACE,
+    LONGEST_TAG,
+)
 from dsv4._completion.patterns import pattern
 from dsv4._completion.reasons import Ended
-from dsv4._completion.strict import StrictBlock
 from dsv4._format import tokens
 from dsv4._format.spellings import (
     BAR,
@@ -24,22 +29,19 @@ from dsv4._format.spellings import (
     WORD,
     ZERO_WIDTH,
 )
-from dsv4._parse import after_calls
+from dsv4._parse import after_calls, quotations
 from dsv4._parse.blocks import open_block
 from dsv4._parse.calls import begin_call
 from dsv4._parse.lexer import PLAIN_LABEL, PLAIN_NAME
 from dsv4._parse.odd_calls import OddCalls, find_native_calls, find_plain_calls
 from dsv4._parse.quoting import PAIRS, QUOTES, Quoting
-from dsv4._parse.reading import PROSE, ParserState, Quotation, Reading
+from dsv4._parse.reading import PROSE, ParserState, Reading
 from dsv4._parse.stop_strings import StopStrings
-from dsv4._parse.strict_alongside import is_last
 from dsv4._parse.tag import CLOSES, ENDS, MAYBE_TAG, SECTION_ENDS, TAG_NAME, TOKENS, PartialTag, Tag
 from dsv4._parse.tag_rules import IN_FENCE, IN_PROSE, is_plain_label, is_plain_wrapper
-from dsv4._parse.text_buffer import NOWHERE, Steps
+from dsv4._parse.text_buffer import NOWHERE, Refused, Steps
 from dsv4._parse.twins import twin_of
-from dsv4.errors import ParseError
 
-_MOST_TRIED = 3  # quotations in quotations
 _MOST_NAMED = 128  # characters of tokens in a row
 # What ends a prompt that is shown in a line.
 _ENDS_INLINE = {quote: pattern(f"[{quote}\n]") for quote in '`"'}
@@ -130,7 +132,7 @@ class ProseReader:
                 if label is None or not is_plain_label(label[2]):
                     return True
         elif tag.kind == "role" and (tag.raw != ECHO or tag.start != 0):
-            if prose.reasoning or prose.roles_are_text:
+            if prose.reasoning or (prose.roles_are_text and tag.raw != ECHO):
                 return True
         elif tag.marked:  # a bar, spaces and the word are prose, if no tag's name follows (rule 18)
             return tag.spaced and self._rules.kind(tag) is None
@@ -157,7 +159,7 @@ class ProseReader:
             prose.quoting.follow(text, prose.at)
             prose.at = to
             if prose.quoting.is_due:
-                after_calls.check_quotations(self._reading)
+                quotations.check(self._reading)
 
     @property
     def _is_example(self) -> bool:
@@ -274,8 +276,8 @@ class ProseReader:
             return
         if reading.doubt is not None or reading.refuses:
             reading.settle()
-        for quotation in reading.quotations:
-            quotation.is_behind = quotation.is_behind or not text.isspace()
+        if reading.quotations:
+            quotations.note_text(reading, text)
         if not prose.reasoning:
             reading.events.append(ContentDelta(text))
             return
@@ -384,7 +386,11 @@ class ProseReader:
     def _read_eos(self, tag: Tag) -> Steps[None]:
         """EOS is the end where nothing follows it; a role token after it begins a made-up turn."""
         reading = self._reading
-        after_calls.end_quotations(reading)
+        if any(quotation.fence for quotation in reading.quotations):
+            _, behind = yield from self._rules.after_eos(tag)
+            if behind.kind == "end":
+                quotations.end_text(reading, is_cut=False)
+        quotations.end_section(reading, tag.start)
         ahead = yield from self._rules.look_past(tag.end)
         reading.tally.eos = ahead.kind in ("role", "end")
         if ahead.kind == "role":
@@ -394,12 +400,17 @@ class ProseReader:
             self._remove(None if tag.end == self._buffer.end else "stray_token", tag)
 
     def _read_role(self, tag: Tag) -> Steps[None]:
-        """Text behind a role token: a turn that was made up, if an answer opens in it (rule 27)."""
+        """Text behind a role token: a turn that was made up, if an answer opens in it (rule 27).
+
+        If none does for long, the token was only mentioned: "the user's token begins a turn." From
+        then on it takes an answer's own opening to say that a turn was made up (rule 47).
+        """
         reading, buffer, at = self._reading, self._buffer, tag.start
+        limit = at if self._prose.roles_are_text else at + LONGEST_MENTION
         reading.enter(ParserState.ROLE)
-        while (ahead := (yield from buffer.next_tag(at))) is not None:
+        while (ahead := (yield from buffer.next_tag(at, limit))) is not None:
             at = ahead.end
-            if ahead.raw == tokens.ASSISTANT and ahead.kind == "role":
+            if ahead.raw == ECHO and ahead.kind == "role":
                 behind = yield from buffer.next_tag(at, at)
                 if behind is not None and behind.kind == "think":
                     return (yield from self._read_invented())
@@ -446,7 +457,7 @@ class ProseReader:
         """Reasoning ends, or begins in content."""
         prose = self._prose
         kind: DiagnosticKind = "think_in_content" if reasoning else "misspelled_tag"
-        after_calls.end_quotations(self._reading)
+        quotations.end_section(self._reading, tag.start)
         self._remove(None if tag.raw == _THINK_END else kind, tag)
         prose.reasoning = prose.joining = reasoning
         prose.quoting = Quoting()
@@ -542,88 +553,64 @@ class ProseReader:
     def _is_after_blank_line(self, tag: Tag) -> bool:
         return self._buffer.slice(self._reading.pos, tag.start).endswith("\n\n")
 
-    # Calls that may be quoted (rules 24 and 29).
+    # Calls that may be quoted (rules 15, 24, 29, 40, 41 and 44).
 
     def _are_quoted(self, tag: Tag) -> Steps[bool]:
         """Whether calls, or parts of them, that begin at a tag are quoted.
 
         Where that is possible they are read as if they were not, until what follows says more.
         """
-        reading, quoting, lines = self._reading, self._prose.quoting, self._prose.quoting.lines()
-        if reading.refuses or reading.doubt is not None or len(reading.quotations) > _MOST_TRIED:
+        quotation = quotations.around(self._reading, tag)
+        if quotation is None:
             return False
-        is_tried = any(quotation.start == tag.start for quotation in reading.quotations)
-        if is_tried or lines.fenced:  # a fence that was forgotten quotes nothing (rule 15)
-            return False
-        tried_places = {place for quotation in reading.quotations for place in quotation.places}
-        openings = [one for one in quoting.open if one.place not in tried_places]
-        before = "" if quoting.open else self._buffer.char_before(tag.start)
-        direct = PAIRS.get(before, before) if before in QUOTES else ""
-        # What stands before an earlier block is judged behind this one, for both (rule 46).
-        waits = any(not quotation.is_over for quotation in reading.quotations)
-        direct, is_indented = ("", False) if waits else (direct, lines.is_indented)
-        if not (openings or direct or is_indented) and lines.is_quoted is None:
-            return False
-        places = [one.place for one in openings]
-        tried = Quotation(tag.start, places, direct, lines.is_quoted, is_indented)
-
-        def assume(twin: Reading, level: int) -> None:
-            tried.level = level
-            twin.state = PROSE
-            twin.quotations = (*twin.quotations, tried)
-            twin.prose.quoting.watched = quoting.watched.union(*(one.marks for one in openings))
-
-        refused_to = yield assume
-        assert refused_to is not None
-        reading.report("markup_as_text", tag.start, tag.raw)
-        self._look(max(refused_to, tag.end))
+        refused = yield from quotations.attempt(self._reading, quotation)
+        self._leave_calls(tag, refused)
         return True
 
-    # Inside a code fence (rules 15 and 23).
+    def _leave_calls(self, tag: Tag, refused: Refused) -> None:
+        """Calls are quoted: they are text, up to where that is known."""
+        kind: DiagnosticKind = "dropped_call" if refused.is_dropped else "markup_as_text"
+        self._reading.report(kind, tag.start, tag.raw)
+        self._look(max(refused.to, tag.end))
 
     def _read_fenced(self, tag: Tag) -> Steps[None]:
-        reading, prose = self._reading, self._prose
-        opens = self._is_blank and prose.quoting.lines().after_blank
-        may_act = opens and not (prose.is_transcript or reading.tools.none_declared)
-        is_strict = tag.raw == reading.tags.block_open.strip()
-        if not (may_act and is_strict) or tag.start < prose.example_end:
+        """Calls in a fence: an example, or the model forgot to close the fence (rule 41).
+
+        Three backticks, `ls`, a block and the end: that is a call. A fence that holds nothing but
+        the block shows it.
+        """
+        reading = self._reading
+        is_shown = self._prose.is_transcript or reading.tools.none_declared
+        may_act = self._may_act_in_fence(tag) and not is_shown and quotations.may_try(reading)
+        if not may_act or not (yield from self._may_be_meant(tag)):
             return self._read_markup(tag)
         reading.enter(ParserState.FENCED)
-        example_end = yield from self._example_end(tag)
-        if example_end is None:
-            return (yield from self._open_block(tag))
-        # What it quotes never runs, nor is it held once more, so that blocks in blocks take linear
-        # time.
-        prose.example_end = example_end
-        self._read_markup(tag)
-        return reading.enter(PROSE)
+        refused = yield from quotations.attempt(reading, quotations.in_fence(reading, tag))
+        reading.enter(PROSE)
+        thought_end = quotations.thought_end(reading, tag.start)
+        if thought_end is not None:
+            refused.to = min(refused.to, thought_end)
+        return self._leave_calls(tag, refused)
 
-    def _example_end(self, tag: Tag) -> Steps[int | None]:
-        """How far a block in a fence is an example. None: the model forgot to close its fence.
+    def _may_act_in_fence(self, tag: Tag) -> bool:
+        """Whether a tag opens a line, and the fence holds something else, or a blank line.
 
-        That is if the block is well-formed, of a declared tool, and the last thing in the text.
+        What follows other markup belongs to that: of two blocks both are calls, or neither is.
         """
-        reading, buffer = self._reading, self._buffer
-        stops = [str(tokens.EOS), *([_THINK_END] if self._prose.reasoning else ())]
-        block = StrictBlock(reading.tags, tag.end, value_stops=stops)
-        start = tag.end
-        while block.end is None:
-            try:
-                block.feed(buffer.acting(start, buffer.end), start)
-            except ParseError as problem:
-                return int(problem.position)
-            start = buffer.end
-            if block.calls:
-                name = block.calls[0].name
-                if not reading.tools.may_be_tool(buffer.slice(name.start, name.stop)):
-                    return int(name.stop)
-            if block.end is None and not (yield from buffer.more()):
-                return buffer.end
-        behind = yield from self._rules.look_past(block.end)
-        # Where something else ended the text, more of the example may have followed.
-        if not (yield from is_last(buffer, block.end)):
-            return block.end
-        return None if behind.kind == "eos" or buffer.ended in (None, Ended.END) else block.end
+        lines, before = self._prose.quoting.lines(), self._buffer.just_before(tag.start).rstrip()
+        opens = lines.blank and (lines.after_blank or lines.holds_text)
+        is_behind_tag = before.endswith(">") and tokens.DSML in before.rpartition("\n")[2]
+        return opens and not is_behind_tag
+
+    def _may_be_meant(self, tag: Tag) -> Steps[bool]:
+        """Whether a wrapper in a fence holds a call of a declared tool, or a tag is such a call."""
+        rules, tools = self._rules, self._reading.tools
+        if rules.role(tag) == "invoke":
+            return self._is_declared(tag) and (yield from rules.is_certain(tag, wrapped=False))
+        ahead = yield from rules.look_past(tag.end)
+        while rules.role(ahead) == "wrapper":
+            ahead = yield from rules.look_past(ahead.end)
+        return rules.role(ahead) == "invoke" and tools.may_be_tool(rules.tool_called(ahead))
 
     # Closing tags, and parameters without a call (rules 5, 9, 17 and 34).
 
@@ -652,7 +639,7 @@ class ProseReader:
             self._skip_to(end, begin_line=opens_line)
             if reading.quotations:
                 ahead = yield from self._rules.look_ahead(end)
-                yield from after_calls.settle_quotations(reading, ahead)
+                yield from quotations.settle(reading, ahead)
 
     def _end_of_orphans(self, tag: Tag) -> Steps[tuple[int, bool]]:
         """Where a run of closing tags ends, and whether it goes.

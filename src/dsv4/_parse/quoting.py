@@ -1,4 +1,4 @@
-"""Quotations in prose (recovery.md, rules 15, 24 and 29): what is open where a call begins.
+"""Quotations in prose (recovery.md, rules 15, 24, 29, 40 and 44): what is open where a call begins.
 
 A call in a quotation never runs. `Quoting` follows prose once, when somebody asks, and answers one
 question: which quotations are open here. No other file has a set of quotation marks.
@@ -7,16 +7,22 @@ question: which quotations are open here. No other file has a set of quotation m
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from dsv4._completion.limits import LONGEST_TAG
 from dsv4._completion.patterns import pattern
-from dsv4._format.spellings import BAR
+from dsv4._format.spellings import BAR, CDATA
 from dsv4._parse.lines import LineTracker, has_fence
+from dsv4._parse.named_pairs import MARK, PairMark, element_close, is_pair, mark_of, opening_at_end
 
 # What reaches to the end of the section; all else reaches to that of the paragraph.
-_REACH_FAR = frozenset({"element", "comment", "triple quotes"})
+_PAIR_KINDS = frozenset({"named", "inner"})  # named pairs, and those in the middle of a line
+_REACH_FAR = frozenset({"element", "comment", "triple quotes", *_PAIR_KINDS})
+
+# What counts behind its paragraph, if its partner stands directly behind calls (rule 40).
+_LAPSING = frozenset({"quotes", "inline code"})
 
 # What opens a quotation -> what closes it: either of two, in some languages.
 PAIRS = {
@@ -38,9 +44,10 @@ QUOTES_A_CLOSE = frozenset("\\\"'`")
 _STRAIGHT = frozenset("\"'")
 _NO_OPENING_BEHIND = frozenset("_.,;:!?)")
 _FIRST_WIDE = "\u2e80"  # letters from here on have no spaces between words
-# Elements that quote what they hold: those of HTML, and any whose name has one of two words.
+# Elements that quote what they hold: those of HTML, and any whose name has one of some words.
+# What is a result by its name is no call of the model's, as in V4's own element (rule 44).
 _ELEMENTS = "pre|code|samp|kbd|xmp|tt|q|blockquote|listing|plaintext"
-QUOTES_CONTENT = pattern(rf"(?i).*(?:example|sample).*|{_ELEMENTS}")
+QUOTES_CONTENT = pattern(rf"(?i).*(?:example|sample).*|.*results?|{_ELEMENTS}")
 # Quotes in the tag of any element open and close nothing: `"use <a href="x">this</a>: CALL"`. No
 # blank line stands in one.
 _TAG = (
@@ -49,13 +56,23 @@ _TAG = (
 )
 _MARKS = "".join(sorted(QUOTES - {"`"}))
 # One set of characters comes first, because such a pattern finds its next place several times as
-# fast as one that begins with alternatives.
-_PARTS = pattern(
-    rf"[\n`<\-{_MARKS}](?:(?<=\n)(?P<blank>\s*\n)|(?<=`)(?P<code>`*)|(?<=-)(?P<uncomment>->)"
-    rf"|(?<=<)(?:(?P<comment>!--)|{_TAG})|(?P<triple>(?<=\")\"\"|(?<=')'')|(?P<quote>(?<=[{_MARKS}])))"
+# fast as one that begins with alternatives. A line is looked at where a named pair may begin it.
+_EACH = (
+    r"(?:(?<=\n)(?:(?P<blank>(?=[^\S\n]*\n))|(?P<line>[ \t>]*(?=[<\[\\#/*\]]|\Z)))"
+    r"|(?<=`)(?P<code>`*)|(?<=-)(?P<uncomment>->)"
+    rf"|(?<=<)(?:(?P<comment>!--)|(?P<cdata>!\[CDATA\[)|{_TAG})"
+    rf"|(?P<triple>(?<=\")\"\"|(?<=')'')|(?P<quote>(?<=[{_MARKS}]))"
 )
+_PARTS = pattern(rf"[\n`<\-{_MARKS}]{_EACH})")
+# The same, and what may close a named pair in the middle of a line.
+_CLOSE = r"(?<=\[)/\w{2,32}\]|(?<=\\)end\{\w{1,32}\*?\}|(?<=\*)/|(?<=\])\]>|(?<=#)\+end_\w{1,32}"
+_PARTS_AND_CLOSES = pattern(rf"(?i)[\n`<\-{_MARKS}\[\\*\]#]{_EACH}|(?P<close>{_CLOSE}))")
 # What may mean something else with more behind it.
-_UNDECIDED = pattern(rf"(?:<[^<>]{{0,{LONGEST_TAG}}}|`+|\s+|['\"]+|’|-{{1,2}})\Z")
+_UNDECIDED = pattern(
+    rf"(?:<[^<>]{{0,{LONGEST_TAG}}}|`+|\s+|['\"]+|’|-{{1,2}}|[*/\]]{{1,2}}"
+    r"|[\[\\#][^\n\]}]{0,160}[\]}]?)\Z"
+)
+_WORD = pattern(r"\w")
 
 _LONGEST_UNREAD = 4096
 # Nobody opens so many by accident; each costs something at every close.
@@ -81,7 +98,14 @@ class Opening(NamedTuple):
     @property
     def marks(self) -> str:
         """One of these must come before the quotation is over."""
-        return ">" if self.kind in ("element", "comment") else self.close + "\n"
+        if self.kind == "named" and self.close[0] != "<":
+            return self.close[0]
+        return ">" if self.kind in ("element", "comment", "named") else self.close + "\n"
+
+    @property
+    def closes(self) -> tuple[str, ...]:
+        """What closes a quotation of a paragraph: one of two quotes, or a run of backticks."""
+        return (self.close,) if self.kind == "inline code" else tuple(self.close)
 
 
 @dataclass(slots=True, eq=False)
@@ -97,6 +121,11 @@ class Quoting:
     _unread: list[str] = field(default_factory=list)
     _place: int = 0  # of what is not read
     _last: str = ""  # the character before it
+    _lapsed: tuple[Opening, ...] = ()  # what was left open in the paragraph before
+    _lapsed_to: int = 0  # where the blank line behind that paragraph ends
+    _begins: bool = True  # a line begins here, or calls have ended
+    _mark_end: int = -1  # behind a line's indentation, and marks of named pairs that begin it
+    _ended: dict[int, int] = field(default_factory=dict)  # named pairs, where which was closed
 
     def follow(self, text: str, start: int) -> None:
         """Goes on through `text`, which stands at `start`, when somebody asks."""
@@ -105,7 +134,7 @@ class Quoting:
         self._unread.append(text)
         if "`" in text or "~" in text:
             self.may_be_fenced = True
-        if self.watched and not self.watched.isdisjoint(text):
+        if self.watched and (self._ended or not self.watched.isdisjoint(text)):
             self.is_due = True
         if len(text) > _LONGEST_UNREAD:  # nothing is kept for long, though nobody asks
             self.settle()
@@ -117,6 +146,33 @@ class Quoting:
         if is_begun:
             self._lines.follow(".")
         self._last = "."
+        self._begins = True
+
+    def enclosing(self, before: str, place: int) -> list[Opening]:
+        """What is open at a place; also a pair that opens directly before it (rule 44).
+
+        `before` is the text before the place, as far back as is known.
+        """
+        self.settle("<")
+        if (opening := opening_at_end(before)) is not None:
+            start = place - len(before) + opening[0]
+            if all(one.place != start for one in self.open):
+                self._add("named", start, opening[1])
+        return [one for one in self.open if one.kind != "inner"]
+
+    def lapsed_before(self, before: str, place: int) -> tuple[Opening, ...]:
+        """What was left open in the paragraph directly before a place (rule 40)."""
+        space = place - self._lapsed_to
+        is_directly = space <= len(before) and not before[len(before) - space :].strip()
+        return self._lapsed if is_directly else ()
+
+    def watch(self, openings: Iterable[Opening]) -> None:
+        """Somebody waits for what closes these."""
+        self.watched = self.watched.union(*(one.marks for one in openings))
+
+    def may_close(self, opening: Opening) -> bool:
+        """Whether a quotation may still be closed, or prose may follow its close (rule 44)."""
+        return opening.place in self._ended or opening in self.open
 
     def lines(self) -> LineTracker:
         """Where in a line prose stands, before a tag."""
@@ -156,41 +212,125 @@ class Quoting:
             self._lines.follow(line)
             if not fence:  # what opens a fence at a line's end is prose before, however it was cut
                 outside += line
+            elif self._ended and _WORD.search(line):
+                self._note_prose()
             if self._lines.fence != fence:
                 self._read(outside, place - len(outside), following)
-                self._end_paragraph()
-                outside, self._last = "", line[-1]
+                self._end_paragraph(place)
+                outside, self._last, self._begins = "", line[-1], True
         self._read(outside, place - len(outside), following)
 
-    def _end_paragraph(self) -> None:
+    def _end_paragraph(self, place: int) -> None:
+        lapsed = tuple(one for one in self.open if one.kind in _LAPSING)
+        if lapsed:
+            self._lapsed, self._lapsed_to = lapsed, place
         self.open = [one for one in self.open if one.kind in _REACH_FAR]
 
     def _read(self, text: str, start: int, following: str) -> None:
-        for match in _PARTS.finditer(text):
-            part, kind, (index, end) = match[0], match.lastgroup, match.span()
-            before = text[index - 1] if index else self._last
-            if kind == "quote":
-                self._read_quote(part, before, text[end : end + 1] or following, start + index)
-            elif kind == "code":
-                self._read_run("inline code", part, start + index, start + end)
-            elif kind == "triple":  # of a program, but for `y'''`
-                self._read_run("triple quotes", part, start + index, start + end, before.isalnum())
-            elif kind == "blank":
-                self._end_paragraph()
-            elif kind == "comment":
-                self._add("comment", start + index, "-->")
-            elif kind == "uncomment":
-                self._close("comment", "-->", start + end)
+        at = 0
+        if self._begins and text:
+            at = self._begin_line(text, len(text) - len(text.lstrip(" \t>")), start)
+        while at < len(text):
+            parts = _PARTS_AND_CLOSES if self._is_pair_open else _PARTS
+            for match in parts.finditer(text, at):
+                if self._ended and _WORD.search(text, at, match.start()):
+                    self._note_prose()
+                at = self._read_part(match, text, start, following)
+                if self._is_pair_open != (parts is _PARTS_AND_CLOSES):
+                    break  # it is another pattern from here on
             else:
-                self._read_element(match, start)
+                if self._ended and _WORD.search(text, at):
+                    self._note_prose()
+                break
+
+    def _read_part(self, match: re.Match[str], text: str, start: int, following: str) -> int:
+        """Reads what may open or close something, and returns where it ends."""
+        part, kind, (index, end) = match[0], match.lastgroup, match.span()
+        before = text[index - 1] if index else self._last
+        if kind == "quote":
+            self._read_quote(part, before, text[end : end + 1] or following, start + index)
+        elif kind == "line":
+            return self._begin_line(text, end, start)
+        elif kind == "code":
+            self._read_run("inline code", part, start + index, start + end)
+        elif kind == "triple":  # of a program, but for `y'''`
+            self._read_run("triple quotes", part, start + index, start + end, before.isalnum())
+        elif kind == "blank":
+            self._end_paragraph(start + end)
+        elif kind == "comment":
+            self._add("comment", start + index, "-->")
+        elif kind == "uncomment":
+            self._close("comment", "-->", start + end)
+        elif kind == "cdata":
+            self._read_pair(PairMark(CDATA[1], closes=False), start + index, start + end)
+        elif kind == "close":
+            self._read_pair(PairMark(part.lower(), closes=True), start + index, start + end)
+        else:
+            self._read_element(match, start)
+        return end
 
     def _read_element(self, tag: re.Match[str], start: int) -> None:
-        name = tag["name"].lower()
-        quotes = QUOTES_CONTENT.fullmatch(name) is not None
-        if quotes and tag["slash"]:
-            self._close("element", name, start + tag.end())
-        elif quotes and not tag["rest"].rstrip().endswith("/"):
-            self._add("element", start + tag.start(), name)
+        name, place, end = tag["name"].lower(), start + tag.start(), start + tag.end()
+        is_empty = tag["rest"].rstrip().endswith("/")
+        if QUOTES_CONTENT.fullmatch(name) is None:
+            if not is_empty and is_pair(name):
+                self._read_pair(PairMark(element_close(name), bool(tag["slash"])), place, end)
+        elif tag["slash"]:
+            self._close("element", name, end)
+        elif not is_empty:
+            self._add("element", place, name)
+
+    # Named pairs (rule 44).
+
+    @property
+    def _is_pair_open(self) -> bool:
+        """Whether one is that is no element."""
+        return any(one.kind == "named" and one.close[0] != "<" for one in self.open)
+
+    def _begin_line(self, text: str, at: int, start: int) -> int:
+        """A line begins, or text behind calls; its indentation ends at `at`. A mark may come."""
+        self._mark_end, self._begins = start + at, at == len(text)
+        mark = MARK.match(text, at)
+        if mark is None:
+            return at
+        self._read_pair(mark_of(mark), start + at, start + mark.end())
+        return mark.end()
+
+    def _read_pair(self, mark: PairMark, place: int, end: int) -> None:
+        """One that opens counts at a line's start; one that closes too, and behind calls.
+
+        Elsewhere they only go with each other: `<div>`, and on the next line `a <div>b</div>`.
+        """
+        if place < self._mark_end:
+            return  # it was read where its line began
+        begins_line = place == self._mark_end
+        if begins_line:
+            self._mark_end = end
+        if mark.closes:
+            self._close_pair(mark.close, end, begins_line)
+        elif begins_line:
+            self._add("named", place, mark.close)
+        elif any(one.kind == "named" and one.close == mark.close for one in self.open):
+            self._add("inner", place, mark.close)
+
+    def _close_pair(self, close: str, end: int, counts: bool) -> None:
+        """Closes the last pair of a name, and all that were opened in it."""
+        for n in range(len(self.open) - 1, -1, -1):
+            one = self.open[n]
+            if one.kind in _PAIR_KINDS and one.close == close:
+                inside = [
+                    other for other in self.open[n + 1 :] if other.kind not in ("named", "inner")
+                ]
+                self.open[n:] = inside
+                if self.watched and counts and one.kind == "named":
+                    self._ended[one.place] = end
+                return
+
+    def _note_prose(self) -> None:
+        """Prose follows the closes of named pairs: they have quoted what they hold."""
+        end = max(self._ended.values())
+        self.closed.update(dict.fromkeys(self._ended, end))
+        self._ended.clear()
 
     def _read_run(self, kind: str, run: str, place: int, end: int, closes: bool = False) -> None:
         """Code in a line closes with a run as long as its own. What it holds opens nothing.

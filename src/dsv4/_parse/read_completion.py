@@ -6,7 +6,7 @@ from dsv4._completion.events import ContentDelta, ReasoningDelta
 from dsv4._completion.reasons import Ended
 from dsv4._completion.strict import read_strictly
 from dsv4._format.dialects import NAMESPACE_END
-from dsv4._parse.after_calls import end_quotations
+from dsv4._parse import quotations
 from dsv4._parse.blocks import BlockReader
 from dsv4._parse.calls import CallReader
 from dsv4._parse.prose import ProseReader
@@ -29,7 +29,7 @@ def read_completion(reading: Reading) -> Steps[None]:
         else:
             yield from ProseReader(reading).read()
     is_cut = reading.state is ParserState.HALTED or buffer.ended not in (None, Ended.END)
-    end_quotations(reading, is_cut)
+    quotations.end_text(reading, is_cut)
     reading.settle()
 
 

@@ -26,11 +26,11 @@ from dsv4._format import tokens
 from dsv4._format.dialects import NAMESPACE_END
 from dsv4._format.spellings import RELEASED_TAGS, SLASHES
 from dsv4._parse.parser_options import ParserSettings
-from dsv4._parse.quoting import Quoting
+from dsv4._parse.quoting import Opening, Quoting
 from dsv4._parse.strict_alongside import StrictAlongside
 from dsv4._parse.tag import PartialTag, Tag
 from dsv4._parse.tag_rules import TagRules
-from dsv4._parse.text_buffer import ANYWHERE, NOWHERE, Steps, TextBuffer
+from dsv4._parse.text_buffer import ANYWHERE, NOWHERE, Refused, Steps, TextBuffer
 from dsv4._parse.twins import twin_of
 
 _SPACE = pattern(r"\s+")
@@ -50,7 +50,7 @@ class ParserState(Enum):
     ORPHANS = "closing tags in prose, until it is clear whether prose goes on after them", 17
     STRAY = "a parameter in prose without a call around it, until it ends", 5
     LOST = "parameters whose call has lost its opening, until it is clear whether it ends", 34
-    FENCED = "a block in a code fence, while it reads strictly: an example, or a call", 15
+    FENCED = "calls in a code fence, until something else follows: an example, or calls", 41
     AFTER = "after a block, or after a call without one"
     BLOCK = "inside a wrapper, between calls"
     NAMED = "text in a wrapper, where a tool's name and a fence with its arguments may stand", 35
@@ -77,7 +77,7 @@ NEXT: dict[ParserState, frozenset[ParserState]] = {
     for states, after in {
         "PROSE": "ORPHANS FENCED BLOCK INVOKE PLAIN NATIVE STRAY LOST ROLE INVENTED HALTED",
         "ORPHANS STRAY LOST AFTER": "PROSE",
-        "FENCED": "PROSE BLOCK",
+        "FENCED": "PROSE",
         "BLOCK": "AFTER PROSE INVOKE NAMED JUNK JSON BROKEN",
         "NAMED": "BLOCK JUNK PROSE",
         "JUNK": "BLOCK PROSE",
@@ -130,7 +130,6 @@ class Prose:
     # This line names an opening think tag, so the next close is talk too.
     names_think_tag: bool = False
     plain_wrapper: bool = False  # a wrapper without the DSML token was opened
-    example_end: int = NOWHERE  # blocks in a fence before this are in an example
 
 
 @dataclass(slots=True)
@@ -159,15 +158,6 @@ class OpenValue(Protocol):
     written: list[str]  # what was shown of it as it came
 
 
-class Refused(Exception):
-    """The attempt of a level is refused: what stands before `to` has decided it."""
-
-    def __init__(self, level: int, to: int) -> None:
-        super().__init__(level, to)
-        self.level = level
-        self.to = to
-
-
 @dataclass(slots=True)
 class Doubt:
     """Calls that are read and not given out yet: if surplus closers come, none of them is made."""
@@ -186,10 +176,13 @@ class Quotation:
     """What may quote the calls of an attempt."""
 
     start: int  # where the calls begin
-    places: list[int]  # where quotations were opened that are still open
-    direct: str = ""  # what would close it directly behind the calls
+    openings: tuple[Opening, ...] = ()  # of quotations that are still open
+    partners: tuple[str, ...] = ()  # what would close one directly behind the calls
     is_marked: bool | None = None  # a quotation's mark is before it on the line, and nothing else
     is_indented: bool = False
+    fence: str = ""  # that is open, and may never be closed
+    made_before: int = 0  # how many calls were made before these, and how many were not
+    unmade_before: int = 0
     level: int = 0
     is_behind: bool = False  # prose follows the calls
     is_over: bool = False  # the calls are, and what stands right behind them was looked at

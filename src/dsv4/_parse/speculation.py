@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dsv4._completion.events import Event
-from dsv4._parse.reading import Reading, Refused
-from dsv4._parse.text_buffer import Steps
+from dsv4._parse.reading import Reading
+from dsv4._parse.text_buffer import Refused, Steps
 
 
 class Speculation:
@@ -34,15 +34,15 @@ class Speculation:
 
     def run(self) -> None:
         """Reads as far as the text goes."""
-        refused_to: int | None = None
+        refused: Refused | None = None
         while True:
             reading, steps = self._tried[-1]
-            answer, refused_to = refused_to, None
+            answer, refused = refused, None
             try:
                 attempt = steps.send(answer)
-            except Refused as refused:
-                del self._tried[refused.level :]
-                refused_to = refused.to
+            except Refused as found:
+                del self._tried[found.level :]
+                refused = found
             except StopIteration:
                 if len(self._tried) == 1:
                     return

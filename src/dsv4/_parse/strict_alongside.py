@@ -90,3 +90,11 @@ def is_last(buffer: TextBuffer, end: int) -> Steps[bool]:
             return False
         if not (yield from buffer.more()):
             return True
+
+
+def before_eos(buffer: TextBuffer) -> int:
+    """Where the text ends before white space and EOS, if it ends with an EOS."""
+    rest = buffer.acting(buffer.base, buffer.end)
+    while (head := rest.rstrip()).endswith(_EOS):
+        rest = head.removesuffix(_EOS)
+    return buffer.base + len(rest)

@@ -40,7 +40,7 @@ think, /think:                 think    think   over     ends    over       -
 native, /native:               native   native  over     ends    over       -
 wrapper:                       wrapper  fenced  wrapper  ends    over       region
 /wrapper:                      parts    markup  close    ends    over       outer
-invoke:                        invoke   markup  invoke   invoke  next       region
+invoke:                        invoke   fenced  invoke   invoke  next       region
 /invoke:                       parts    markup  surplus  text    close      outer
 parameter:                     parts    markup  lost     ends    parameter  next
 /parameter:                    parts    markup  surplus  text    surplus    -

@@ -19,11 +19,23 @@ from dsv4._format.spellings import BAR, MARKS
 from dsv4._parse.tag import MAYBE_TAG, TOKENS, PartialTag, Tag
 
 T = TypeVar("T")
+
+
+class Refused(Exception):
+    """The attempt of a level is refused: what stands before `to` has decided it."""
+
+    def __init__(self, level: int, to: int, is_dropped: bool = False) -> None:
+        super().__init__(level, to)
+        self.level = level
+        self.to = to
+        self.is_dropped = is_dropped  # calls may have been meant, so they are reported
+
+
 # How readers go on: to yield is to wait for more text, or to ask for an attempt. What is tried is
 # what is assumed in a twin of the reading, which is told its level; where an attempt is refused,
-# the answer is a place: what stands before it has decided that.
+# that is the answer.
 Attempt: TypeAlias = Callable[[Any, int], None]
-Steps: TypeAlias = Generator[Attempt | None, int | None, T]
+Steps: TypeAlias = Generator[Attempt | None, Refused | None, T]
 # How a tag is read: by asking for more until it is one, or is none.
 Waiting: TypeAlias = Generator[PartialTag, None, T]
 TagInText: TypeAlias = "Waiting[Tag | None] | PartialTag | Tag | None"

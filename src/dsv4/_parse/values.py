@@ -147,10 +147,10 @@ class ParameterValue(QuotingValue):
             assert isinstance(value, ParameterValue)
             value.close(tag.start)
 
-        refused_to = yield assume
-        assert refused_to is not None
+        refused = yield assume
+        assert refused is not None
         reading = self.reading
-        reading.quoted_to = max(reading.quoted_to, refused_to)
+        reading.quoted_to = max(reading.quoted_to, refused.to)
         self.quoted = True
         reading.report("quoted_markup", tag.start, tag.raw)
 

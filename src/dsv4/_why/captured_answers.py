@@ -69,6 +69,8 @@ def _answer_turns(value: object) -> tuple[ProtocolName, list[Any], list[str]] | 
     if isinstance(choices, list) and choices:
         first = choices[0] if isinstance(choices[0], dict) else {}
         message = first.get("message")
+        if isinstance(first.get("text"), str):  # of /v1/completions
+            message = {"content": first["text"]}
         if not isinstance(message, dict):
             return None
         more = [f"This is the first of {len(choices)} choices."] if len(choices) > 1 else []

@@ -41,11 +41,12 @@ from dsv4._why.recognition import recognise_bytes, recognise_text
 from dsv4._why.verdict import WhyVerdict, marked
 from dsv4.api.body_reader import recognise
 from dsv4.errors import Error
+from dsv4.profiles.official_api import PROFILE_NAME, RELEASES, is_official_host
 
 # So many of the lines of a file are looked at.
 MOST_LOOKED_AT = 1_000
-_OFFICIAL_HOST = "api.deepseek.com"
-_OFFICIAL_PROFILE = "deepseek-api"
+# Names of models that the official API has, or had.
+_OFFICIAL_NAMES = {row.name for row in RELEASES}
 
 
 def why(source: str | bytes, name: str = "FILE") -> WhyVerdict:
@@ -117,8 +118,33 @@ def _judge_request(pasted: PastedRequest) -> WhyVerdict:
         fix="dsv4 show FILE    # the prompt that it becomes",
         more="checking",
     )
-    profile = _OFFICIAL_PROFILE if host == _OFFICIAL_HOST else None
-    return _checked(pasted.body, verdict, profile)
+    wrong = _checked(pasted.body, verdict)
+    return wrong if wrong.wrong else _as_official(pasted, verdict)
+
+
+def _as_official(pasted: PastedRequest, verdict: WhyVerdict) -> WhyVerdict:
+    """What the official API refuses, of a Chat request that goes there by its address, or that
+    probably does by the name of its model."""
+    body, is_sent = pasted.body, is_official_host(pasted.url)
+    if not isinstance(body, dict) or recognise(body).protocol != "chat":
+        return verdict
+    if not is_sent and (pasted.url.startswith("http") or body.get("model") not in _OFFICIAL_NAMES):
+        return verdict
+    refused = next(iter(_serious_findings(body, PROFILE_NAME)), None)
+    known = error_page.find_known_error(refused.message) if refused else None
+    if refused is None:
+        return verdict
+    return replace(
+        verdict,
+        wrong=refused.message,
+        place=refused.path,
+        marked=_quoted_value(body, refused),
+        who="client",
+        sure="sure" if is_sent else "likely",
+        because=known[0].why if known else "so its table of rules says",
+        fix=known[0].fix if known else f"dsv4 check --profile {PROFILE_NAME} FILE",
+        more=known[0].more if known else "official-api",
+    )
 
 
 def _protocol_words(body: dict[str, Any]) -> str:
@@ -130,14 +156,13 @@ def _checked(
     body: Any, verdict: WhyVerdict, profile: str | None = None, purpose: str = ""
 ) -> WhyVerdict:
     """The verdict with the first error or warning that `dsv4 check` finds."""
-    serious = _serious_findings(body, profile)
+    serious = _serious_findings(body)
     if not serious:
         return verdict
     first, more = serious[0], len(serious) - 1
     others = f" (and {more} more: dsv4 check FILE)" if more else ""
-    official = f" --profile {profile}" if profile else ""
-    can_fix = first not in _serious_findings(fix_body(body).body, profile)
-    fix = f"dsv4 check --fix{official} -o fixed.json FILE"
+    can_fix = first not in _serious_findings(fix_body(body).body)
+    fix = "dsv4 check --fix -o fixed.json FILE"
     return replace(
         verdict,
         wrong=f"{first.message} [{first.kind}]{others}",
@@ -145,17 +170,13 @@ def _checked(
         marked=_quoted_value(body, first),
         who="client",
         sure="sure" if first.level == "error" else "likely",
-        because=_reason(first, profile),
-        fix=fix
-        if can_fix
-        else f"change {first.path or 'the request'}, then: dsv4 check{official} FILE",
+        because=_reason(first),
+        fix=fix if can_fix else f"change {first.path or 'the request'}, then: dsv4 check FILE",
         more="checking",
     )
 
 
-def _reason(finding: Finding, profile: str | None) -> str:
-    if finding.kind not in FINDING_KINDS:
-        return f"{profile} does so with such a request"
+def _reason(finding: Finding) -> str:
     meaning = FINDING_KINDS[finding.kind].meaning.removesuffix(".")
     return f"{meaning[0].lower()}{meaning[1:]}"
 

@@ -112,10 +112,10 @@ def recognise_value(value: Any) -> Pasted:
         return captured_exchanges.read_har(value)
     if captured_exchanges.is_record(value):
         return PastedRecords((value,))
-    if captured_answers.is_event(value) and "request" not in value:
-        return captured_answers.read_event_values([value])
     if captured_exchanges.is_error_body(value):
         return PastedError(_compact(value))
+    if captured_answers.is_event(value) and "request" not in value:
+        return captured_answers.read_event_values([value])
     return _request(value) or captured_answers.read_answer(value) or _other_object(value)
 
 

@@ -13,7 +13,6 @@ from typing import Any
 
 from dsv4._format.dialects import Dialect
 from dsv4.api.errors import ApiError
-from dsv4.api.neutral_request import TRAINING_FIELDS
 from dsv4.errors import Location, OptionError, mismatch, path_of
 from dsv4.request import Request
 
@@ -71,15 +70,11 @@ def _message(turn: Mapping[str, Any], path: str, before: list[dict[str, Any]]) -
     role = _ROLE_OF_SPEAKER.get(speaker) if isinstance(speaker, str) else None
     if role is None:
         raise _not_read(speaker, f"one of {', '.join(_ROLE_OF_SPEAKER)}", f"{path}.from")
-    beside = {name: turn[name] for name in _BESIDE_VALUE if turn.get(name) is not None}
+    beside = {name: field for name, field in turn.items() if name not in ("from", "value")}
     message: dict[str, Any] = {"role": role, "content": value, **beside}
     if speaker == "function_call":
         return message | {"content": None, "tool_calls": _calls(value, path, len(before))}
     return message | {"tool_call_id": _open_id(before, path)} if role == "tool" else message
-
-
-# What a turn may say beside its text: reasoning, and whether it is trained on.
-_BESIDE_VALUE = (*("reasoning_content", "reasoning", "thinking"), *TRAINING_FIELDS)
 
 
 def _calls(value: object, path: str, index: int) -> list[dict[str, Any]]:
@@ -136,6 +131,8 @@ def messages_of(body: object) -> Any:
         hint = ": put the messages in a list" if "role" in body else ""
         if is_pair(body):
             hint = ", but a pair of answers: dsv4 dataset --preferences reads it"
+        elif "instruction" in body:
+            hint = ", but a line of Alpaca's data: dsv4 dataset reads it"
         raise NotAConversation(f'found an object without "messages"{hint}')
     return with_system(body, body["messages"])
 

@@ -349,7 +349,7 @@ def _refusal_outcome(case: ConformanceCase, answer: Mapping[str, Any]) -> Confor
     if "error" in case.expected and "error" in answer:
         return ConformanceOutcome(case, "pass")
     # What a conversation may be, or a completion.
-    section = "docs/format.md, section 2" if case.kind == "encode" else section_of(case, 0)
+    section = "dsv4 docs format, section 2" if case.kind == "encode" else section_of(case, 0)
     if "error" in answer:
         problem = f"refused ({short_repr(answer['error'])}), expected an answer"
         return ConformanceOutcome(case, "fail", problem, section)
@@ -383,7 +383,7 @@ def _ids_outcome(case: ConformanceCase, value: object) -> ConformanceOutcome:
     at = common_prefix_length(value, expected)
     around = slice(max(0, at - 3), at + 3)
     difference = f"at id {at:,}: found {value[around]}, expected {expected[around]}"
-    return ConformanceOutcome(case, "fail", difference, "docs/format.md, section 1")
+    return ConformanceOutcome(case, "fail", difference, "dsv4 docs format, section 1")
 
 
 def prompt_ids(prompt: str, dialect: str) -> list[int | None]:
@@ -402,11 +402,11 @@ def section_of(case: ConformanceCase, at: int) -> str:
     """Where the documentation says what stands at a character of the expected answer."""
     if case.kind != "encode":
         if not case.request.get("strict"):
-            return "docs/recovery.md"
+            return "dsv4 docs recovery"
         section = "11.5" if case.dialect == "v3.2" else "8"
-        return f"docs/format.md, section {section}"
+        return f"dsv4 docs format, section {section}"
     section = _DIALECT_SECTIONS.get(case.dialect) or _piece_section(case, at)
-    return f"docs/format.md, section {section}"
+    return f"dsv4 docs format, section {section}"
 
 
 def _piece_section(case: ConformanceCase, at: int) -> str:

@@ -17,6 +17,9 @@ CUT, TOO_LONG, NOTHING_TO_LEARN = "cut", "too_long", "nothing_to_learn"
 NO_REASONING, UNDECLARED_TOOL, COPY = "no_reasoning", "undeclared_tool", "copied_line"
 UNKNOWN_MODEL, OTHER_RELEASE, UNOPENED = "unknown_model", "other_release", "turn_without_token"
 
+# Before the name of a field that nothing reads.
+UNREAD = "unread "
+
 # What the format leaves out of a conversation: with `strict_data`, an error of its line.
 LEFT_OUT_KINDS: Mapping[str, str] = MappingProxyType(
     {

@@ -134,7 +134,8 @@ class DatasetOptions:
     ignore: Sequence[str] = _option(
         (),
         "train on lines with these errors of `check --for training`, separated by commas: "
-        "reasoning_in_content, calls_in_content, arguments_not_json",
+        "reasoning_in_content, calls_in_content, other_markup, arguments_not_json; unread_field "
+        "passes over fields of training that are not understood",
         metavar="KINDS",
     )
     strict_data: bool = _option(

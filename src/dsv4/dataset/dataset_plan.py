@@ -177,7 +177,7 @@ def check_plan(plan: DatasetPlan) -> None:
     if options.expand:
         _refuse(options, ["policy"], "expand has a mask of its own, expected none")
     for kind in options.ignore:
-        if kind not in UNFIT_KINDS:
+        if kind not in (*UNFIT_KINDS, "unread_field"):
             expected = f"expected one of {', '.join(UNFIT_KINDS)}"
             raise DatasetError(f"ignore: found {short_repr(kind)}, {expected}")
     if options.trainer is not None:

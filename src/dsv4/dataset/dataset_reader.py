@@ -13,9 +13,10 @@ import json
 import zlib
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol, TypeAlias
 
-from dsv4._inputs import input_files
+from dsv4._inputs import agent_sessions, input_files
 from dsv4._inputs.line_shapes import LINE_FIELDS
 from dsv4.dataset.dataset_errors import DatasetError, pyarrow, pyarrow_parquet, zstandard
 from dsv4.dataset.parquet_columns import ConversationColumn, conversation_column
@@ -34,6 +35,8 @@ def source_of(path: str, column: str | None, carry: Sequence[str] | None = None)
         return ParquetSource(path, column, carry or ())
     if path.endswith(".json") and column is None:
         return JsonArraySource(path)
+    if column is None and _is_agent_session(path):
+        return AgentSessionSource(path)
     if column is not None:
         problem = f"{input_files.input_name(path)} is none"
         raise DatasetError(f"column: only Parquet files have columns, and {problem}")
@@ -170,6 +173,23 @@ class JsonArraySource(JsonLinesSource):
         name = input_files.input_name(self.path)
         expected = "an array of conversations, or one conversation"
         raise DatasetError(f"{name}: found {short_repr(value)}, expected {expected}")
+
+
+class AgentSessionSource(JsonLinesSource):
+    """An agent's session file, whose conversations are the lines."""
+
+    def lines(self, line: int, offset: int) -> Generator[bytes, None, None]:
+        with _open_decompressed(self.path) as file:
+            found = agent_sessions.read_agent_session(file.read(), self.path)
+        yield from (json.dumps(one.body).encode() + b"\n" for one in found[line:])
+
+
+def _is_agent_session(path: str) -> bool:
+    """Whether a file is an agent's. A pipe cannot be looked into first."""
+    if not Path(path).is_file() or path.endswith((".gz", ".zst")):
+        return False
+    with input_files.open_input(path) as file:
+        return agent_sessions.is_agent_session(file.read(agent_sessions.FIRST_BYTES))
 
 
 def _is_conversation(value: object) -> bool:

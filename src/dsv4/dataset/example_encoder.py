@@ -9,6 +9,7 @@ so rows depend neither on the number of workers nor on where a run was interrupt
 from __future__ import annotations
 
 import json
+import re
 from bisect import bisect_left, insort
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,13 +20,26 @@ from typing import Any, NamedTuple
 
 from dsv4._check.findings import CheckedConversation
 from dsv4._check.message_checks import turns_without_token
-from dsv4._check.training_checks import find_unfit
+from dsv4._check.training_checks import find_unfit, message_text
 from dsv4._encode.prompt import Piece, Prompt
 from dsv4._encode.turns import NATIVE
+from dsv4._format.texts import UNSUPPORTED
 from dsv4._format.tokens import EOS, PAD, THINK_END, THINK_START, Special, markup
 from dsv4._images.image_source import identity
-from dsv4._inputs.input_files import BYTE_ORDER_MARK, decode_utf8, parse_unambiguous_json
-from dsv4._inputs.line_shapes import LineConversation, line_conversation, line_pair, line_with_label
+from dsv4._inputs.input_files import (
+    BYTE_ORDER_MARK,
+    InputError,
+    decode_utf8,
+    parse_unambiguous_json,
+)
+from dsv4._inputs.line_shapes import (
+    OF_TRAINING,
+    LineConversation,
+    line_conversation,
+    line_pair,
+    line_with_label,
+)
+from dsv4.api.ignored_fields import server_fields
 from dsv4.api.own_bodies import role_of
 from dsv4.dataset import dataset_notes, output_formats
 from dsv4.dataset.dataset_errors import BadLine
@@ -217,6 +231,7 @@ class _ChunkTally:
     pictures of it may be in."""
 
     place: str = ""
+    line: bytes = b""
     folder: str | None = None
     conversations: int = 0
     answers: int = 0
@@ -295,6 +310,7 @@ class ChunkEncoder:
     def _rows(self, name: str, number: int, line: bytes, tally: _ChunkTally) -> list[OutputRow]:
         value = _line_value(name, number, line)
         options, tally.place = self.job.options, f"{name}:{number}"
+        tally.line = line
         tally.folder = picture_folder(name)
         carried = _carried_columns(options.carry, value, name, number)
         with _located_errors(tally.place):
@@ -326,6 +342,14 @@ class ChunkEncoder:
     def _request(self, line: LineConversation, tally: _ChunkTally) -> Request:
         request = line.read(self.job.options.overrides)
         tally.note(dataset_notes.UNKNOWN_MODEL, len(request.notes))
+        for place in (*request.ignored, *server_fields(request.body)):
+            name = place.rpartition(".")[2]
+            if name == "weight":  # of which the mask tells
+                continue
+            if OF_TRAINING.search(name) and "unread_field" not in self.job.options.ignore:
+                problem = f"{place}: found a field of this name, which is not understood"
+                raise InputError(f"{problem} (--ignore unread_field goes on without it)")
+            tally.note(dataset_notes.UNREAD + re.sub(r"\[\d+\]", "", place))
         return request.request
 
     def _checked(self, request: Request, tally: _ChunkTally) -> Prompt:
@@ -333,6 +357,7 @@ class ChunkEncoder:
         and notes what is no error."""
         prompt = self._with_sizes(request.encode(), tally)
         conversation = CheckedConversation(request, prompt)
+        self._check_answers(conversation, tally)
         for finding in find_unfit(conversation):
             if finding.kind not in self.job.options.ignore:
                 fix = "dsv4 check --fix moves it to where it belongs, if that is certain; "
@@ -357,6 +382,19 @@ class ChunkEncoder:
         if before - {"user", "tool"}:
             tally.note(dataset_notes.UNOPENED, sum(1 for _ in turns_without_token(conversation)))
         return prompt
+
+    def _check_answers(self, conversation: CheckedConversation, tally: _ChunkTally) -> None:
+        """Raises for an answer without anything in it, and for one in which a text stands for what
+        could not be read."""
+        for index, message in conversation.of_role("assistant"):
+            text, place = message_text(message), ("messages", index)
+            others = ("tool_calls", "reasoning_content", "reasoning", "content_blocks")
+            says = any(message.get(name) for name in others) or text.strip()
+            if not says and not (isinstance(message.get("content"), list) and message["content"]):
+                raise EncodeError(place, "found an empty answer, expected a text or a call")
+            if UNSUPPORTED[0] in text and UNSUPPORTED[0].encode() not in tally.line:
+                problem = "found something that cannot be read, expected texts and calls"
+                raise EncodeError(place, problem)
 
     def _leave_out(self, kind: str, location: Location, tally: _ChunkTally) -> None:
         """Notes what the format leaves out. Raises if nothing is to be."""

@@ -1,6 +1,8 @@
-"""DeepSeek's own API: which release it serves under which name, and its rules with its own words.
+"""DeepSeek's own API: which release it serves under which name, and what it says of a request that
+breaks a rule.
 
-All of it is data, in official_api.json, with dates and sources; docs/official-api.md is made of it.
+All of it is data, in official_api.json. docs/official-api.md is made of it and of the rules with
+their sources, which are in docs/official_api_rules.json.
 """
 
 from __future__ import annotations

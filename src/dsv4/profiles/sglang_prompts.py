@@ -23,6 +23,7 @@ _AS_OBJECTS = recipe_request.RecipeRules(big_integers=False)
 
 
 def render(body: Object, dialect: str) -> str:
+    body = _with_effort(body)
     modes = mode(body, dialect)
     rewritten: Object = {
         "messages": list(_messages(body)),
@@ -43,6 +44,7 @@ def render(body: Object, dialect: str) -> str:
 
 
 def mode(body: Object, dialect: str) -> ThinkingMode:
+    body = _with_effort(body)
     effort = body.get("reasoning_effort")
     if effort is None or isinstance(effort, str):
         RULES.effort(body)
@@ -50,6 +52,41 @@ def mode(body: Object, dialect: str) -> ThinkingMode:
     else:
         level = _number(effort, dialect)
     return server.thinking_mode(_thinking(body), level, dialect)
+
+
+def _with_effort(body: Object) -> Object:
+    """The request with its effort in one place: that of `reasoning` wins, and a text may be a
+    number."""
+    own = body.get("reasoning")
+    given = own if isinstance(own, dict) else {}
+    effort = given.get("effort")
+    if effort is None:
+        effort = given.get("reasoning_effort")
+    if effort is None:
+        effort = body.get("reasoning_effort")
+    if isinstance(effort, str) and effort not in (RULES.efforts or ()):
+        try:
+            effort = float(effort)
+        except ValueError:
+            raise server.unexpected(
+                effort, f"one of {', '.join(RULES.efforts or ())}, or a number", "reasoning_effort"
+            ) from None
+    if effort is body.get("reasoning_effort"):
+        return body
+    return {**body, "reasoning_effort": effort}
+
+
+_ON = ("1", "true", "yes", "y", "on")
+
+
+def _is_enabled(body: Object) -> bool:
+    """Whether `reasoning` switches thinking on; it cannot switch it off."""
+    own = body.get("reasoning")
+    if not isinstance(own, dict):
+        return False
+    enabled = own.get("enabled")
+    enabled = own.get("enable", False) if enabled is None else enabled
+    return enabled.strip().lower() in _ON if isinstance(enabled, str) else bool(enabled)
 
 
 def _number(effort: object, dialect: str) -> int:
@@ -64,12 +101,13 @@ def _number(effort: object, dialect: str) -> int:
 
 
 def _thinking(body: Object) -> bool:
-    """Off unless `chat_template_kwargs` or an effort asks for it."""
+    """Off unless `chat_template_kwargs`, `reasoning` or an effort asks for it."""
     options, effort = body.get("chat_template_kwargs"), body.get("reasoning_effort")
-    if effort is not None and not isinstance(options, dict):
+    thinks = _is_enabled(body) if effort is None else effort != "none"
+    if (thinks or effort is not None) and not isinstance(options, dict):
         options = None
     arguments = server.maybe_object(options, "chat_template_kwargs")
-    return next(iter(RULES.switches(arguments)), effort is not None and effort != "none")
+    return next(iter(RULES.switches(arguments)), thinks)
 
 
 def _tools(body: Object) -> list[Object]:

@@ -110,6 +110,15 @@ Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 AsgiApp: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 # Where a scope has the way that pieces of a stream take, once its start has been sent.
 SEND_PIECE = "dsv4.send_piece"
+# Writes a piece of a stream at once; False where it cannot, because the client reads too slowly or
+# has gone, and the piece is to be sent. Where a scope has it.
+WriteNow: TypeAlias = Callable[[bytes], bool]
+WRITE_NOW = "dsv4.write_now"
+
+
+def cannot_write(data: bytes) -> bool:
+    """Stands for the way of a server that has none."""
+    return False
 
 
 def headers_of(scope: Scope) -> dict[str, str]:
@@ -187,16 +196,25 @@ class EventStream:
     """A response of server-sent events. Its head goes out with the first of them.
 
     `send_piece` is the shortest way for all that comes after the start; `timer` notes when a write
-    begins and ends.
+    begins and ends; `write_now` writes a piece without a task, where the server can do that.
     """
 
     send: Send
     send_piece: Send
     headers: Mapping[str, str]
     timer: StreamTimer | None = None
+    write_now: WriteNow = cannot_write
     has_begun: bool = False
     # Choices and keep-alives write in the order they come.
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def push(self, data: bytes) -> Awaitable[None] | None:
+        """Writes at once where nothing is in the way, else gives what is to be awaited."""
+        if not self.has_begun or self._turn.locked() or not self.write_now(data):
+            return self.write(data)
+        if self.timer is not None:
+            self.timer.sent()
+        return None
 
     async def write(self, data: bytes) -> None:
         begins, self.has_begun = not self.has_begun, True

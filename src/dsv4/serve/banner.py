@@ -4,11 +4,13 @@ and settings for known clients.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 from urllib.parse import urlsplit
 
+from dsv4.profiles.official_api import CLIENT_SETUP, LISTED_NAMES
 from dsv4.serve.served_model import ServedModel
 from dsv4.serve.settings import Settings, without_password
 
@@ -44,7 +46,7 @@ def banner_text(settings: Settings, summary: ServerSummary) -> str:
         lines.append(f"  playground  {summary.url}/playground/")
     lines += [f"  note        {note}" for note in summary.notes]
     clients = [f"  {line}" for line in short_clients(summary).splitlines()]
-    lines += ["", *clients, "", f"  More clients: {_more(summary)}"]
+    lines += ["", *clients, "", f"  More clients: {_more(settings, summary)}"]
     return "\n".join(lines)
 
 
@@ -127,10 +129,13 @@ def _reach(settings: Settings) -> str:
     return "by all workers of this machine" if settings.workers > 1 else "by this process alone"
 
 
-def _more(summary: ServerSummary) -> str:
+def _more(settings: Settings, summary: ServerSummary) -> str:
     """The command that prints the settings of more clients for this server."""
     port = urlsplit(summary.url).port
-    return "dsv4 serve --clients" + ("" if port == Settings().port else f" --port {port}")
+    if settings.backend != "chat":
+        return "dsv4 serve --clients" + ("" if port == Settings().port else f" --port {port}")
+    upstream = without_password(settings.upstream[0])
+    return f"dsv4 heal --upstream {upstream} --port {port} --clients"
 
 
 def client_url(url: str) -> str:
@@ -140,7 +145,7 @@ def client_url(url: str) -> str:
 
 def short_clients(summary: ServerSummary) -> str:
     """How to point the three best known clients here, one line each."""
-    url, model = client_url(summary.url), summary.model.name
+    url, model = client_url(summary.url), _claude_settings(summary)["ANTHROPIC_MODEL"]
     key = " -H 'x-api-key: KEY'" if summary.keys else ""
     return "\n".join(
         [
@@ -157,4 +162,19 @@ def all_clients(summary: ServerSummary) -> str:
     """Ready-made settings for the clients that were tried."""
     text = Path(__file__).with_name("client_settings.txt").read_text("utf-8")
     url, model = client_url(summary.url), summary.model
-    return Template(text).substitute(url=url, model=model.name, context=model.context)
+    claude = "\n".join(
+        f"export {name}={value}" for name, value in _claude_settings(summary).items()
+    )
+    return Template(text).substitute(
+        url=url, model=model.name, context=model.context, claude=claude
+    )
+
+
+def _claude_settings(summary: ServerSummary) -> Mapping[str, str]:
+    """The variables of Claude Code that name the model. For the official API they are those of
+    DeepSeek's own page."""
+    if summary.model.is_official and summary.model.name == LISTED_NAMES[0]:
+        return CLIENT_SETUP
+    kinds = ("MODEL", "DEFAULT_OPUS_MODEL", "DEFAULT_SONNET_MODEL", "DEFAULT_HAIKU_MODEL")
+    names = [*(f"ANTHROPIC_{kind}" for kind in kinds), "CLAUDE_CODE_SUBAGENT_MODEL"]
+    return dict.fromkeys(names, summary.model.name)

@@ -19,7 +19,7 @@ class BrokenOff(Exception):
 def client_error(error: Exception) -> ApiError:
     """Any failure of a request as an error that a protocol can write."""
     if isinstance(error, BackendError):
-        status = error.status if error.status in (400, 429, 503, 504) else 502
+        status = error.status if error.status in (400, 402, 404, 429, 503, 504) else 502
         api_error = ApiError(error.message, status=status)
         api_error.__cause__ = error  # which has what may be logged
         return api_error

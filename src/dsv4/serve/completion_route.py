@@ -96,7 +96,8 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
                 ):
                     received = request if session is None else self._in_session(request, session)
                     with server.gate.place(choices) as turn:
-                        ways = (receive, send, scope.get(asgi.SEND_PIECE, send))
+                        now = scope.get(asgi.WRITE_NOW, asgi.cannot_write)
+                        ways = (receive, send, scope.get(asgi.SEND_PIECE, send), now)
                         client = CompletionClient(
                             key, headers, *ways, turn, report.given_id, session
                         )

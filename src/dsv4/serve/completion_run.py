@@ -32,7 +32,7 @@ from dsv4.serve.client_errors import BrokenOff, client_error, is_expected
 from dsv4.serve.gateway_state import GatewayState
 from dsv4.serve.generation import Generation, PassEvents
 from dsv4.serve.images.sent_images import picture_ids
-from dsv4.serve.observe.logs import log_healed
+from dsv4.serve.observe.logs import by_itself, log_healed
 from dsv4.serve.observe.records import Exchange
 from dsv4.serve.prepared_request import PreparedRequest
 from dsv4.serve.sessions.session_calls import SessionEntry
@@ -55,6 +55,7 @@ class CompletionClient(NamedTuple):
     receive: asgi.Receive
     send: asgi.Send
     send_piece: asgi.Send
+    write_now: asgi.WriteNow
     turn: asyncio.Event
     request_id: str | None
     session: SessionEntry | None
@@ -208,10 +209,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
     # Whole.
 
     async def _whole(self) -> None:
-        async def ignored(choice: int, events: list[Event]) -> None:
-            return None
-
-        await self._generate(ignored, None)
+        await self._generate(lambda choice, events: None, None)
         body = self._folded(self._upstream_id)
         if self._debug:
             body["dsv4"] = self._debugged()
@@ -246,19 +244,21 @@ class CompletionRun(ABC, Generic[PreparedT]):
     async def _stream(self) -> ApiError | None:
         generation = self._generation
         writer = self._api.Writer(self._prepared.call, seal=self._seal)
-        send, send_piece = self._client.send, self._client.send_piece
-        stream = asgi.EventStream(send, send_piece, self._headers, generation.timer)
+        client, timer = self._client, generation.timer
+        stream = asgi.EventStream(
+            client.send, client.send_piece, self._headers, timer, client.write_now
+        )
         frames = self._api.frames
         # A sealed turn goes out where the reasoning ends: what follows must wait for its own end.
         seals = self._server.storage.turns.seal is not None
         later: list[tuple[int, list[Event]]] | None = [] if seals else None
 
-        async def deliver(choice: int, events: list[Event]) -> None:
+        def deliver(choice: int, events: list[Event]) -> Awaitable[None] | None:
             if later is not None:
                 events = _held_back(later, choice, events)
             start = b"" if stream.has_begun else frames(self._first_events(writer))
-            if data := start + self._framed(writer, events, choice):
-                await stream.write(data)
+            data = start + self._framed(writer, events, choice)
+            return stream.push(data) if data else None
 
         async def alive() -> None:
             start = None if stream.has_begun else self._first_events(writer)
@@ -345,12 +345,24 @@ class CompletionRun(ABC, Generic[PreparedT]):
             await storage.threads.keep(self._client.key.name, prepared.received.body, response)
 
     def _count_and_record(self) -> None:
-        server, prepared = self._server, self._prepared
-        prompt, ids, *_ = prepared.encoded
-        reader, began = self.readers[0], prepared.received.began
+        with by_itself("remembering the prefix"):
+            self._note_prefix()
+        with by_itself("counting the answer"):
+            self._count()
+        with by_itself("recording the answer"):
+            if self._server.recorder is not None:
+                self._record()
+
+    def _note_prefix(self) -> None:
+        prompt, ids, *_ = self._prepared.encoded
+        reader = self.readers[0]
         if ids is not None and reader.has_ids:
             whole = [*picture_ids(prompt, ids), *reader.sampled_ids]
-            server.prefixes.note(self._client.key.name, whole)
+            self._server.prefixes.note(self._client.key.name, whole)
+
+    def _count(self) -> None:
+        server, prepared = self._server, self._prepared
+        began = prepared.received.began
         server.metrics.count_usage(self.usage)
         if prepared.images.sent_count or prepared.images.replaced_count:
             server.metrics.count_images(prepared.images)
@@ -360,8 +372,6 @@ class CompletionRun(ABC, Generic[PreparedT]):
             log_healed(turn_id, reader.events)
             if reader.first_at is not None:
                 server.metrics.observe("first_token_seconds", reader.first_at - began)
-        if server.recorder is not None:
-            self._record()
 
     def _record(self) -> None:
         recorder, prepared = self._server.recorder, self._prepared

@@ -7,13 +7,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from dsv4._completion.events import Event
 from dsv4.serve.asgi import ClientGone, StreamTimer
-from dsv4.serve.backend import BackendError, Chunks
+from dsv4.serve.backend import BackendError, Chunk, Chunks, PushedChunks, TakeChunks
 from dsv4.serve.choice_reader import ChoiceReader, joined_events
 from dsv4.serve.settings import Settings
 
@@ -22,8 +22,8 @@ _log = logging.getLogger("dsv4.serve")
 # Gets the index of a choice.
 OpenStream: TypeAlias = Callable[[int], Chunks]
 TakesOver: TypeAlias = Callable[[int, BackendError], bool]
-# Gets the index of a choice, and events of it.
-PassEvents: TypeAlias = Callable[[int, list[Event]], Awaitable[None]]
+# Gets the index of a choice, and events of it. What it returns must be awaited before the next.
+PassEvents: TypeAlias = Callable[[int, list[Event]], Awaitable[None] | None]
 
 
 @dataclass(eq=False, repr=False)
@@ -123,7 +123,9 @@ class Generation:
         if self._failure is not None:
             raise self._failure
         for n, reader in enumerate(self._readers):
-            await deliver(n, reader.end())
+            waiting = deliver(n, reader.end())
+            if waiting is not None:
+                await waiting
 
     async def _pump(self, choice: int, deliver: PassEvents) -> None:
         """Reads what the backend sends for one choice, and passes it on."""
@@ -161,45 +163,90 @@ class Generation:
     async def _pass_on(self, choice: int, deliver: PassEvents) -> None:
         """Passes on what the backend sends, to its end.
 
-        Every token of every stream goes through this loop, and all streams of a worker share its
+        Every token of every stream goes through `taken`, and all streams of a worker share its
         time. So nothing stands around it that would be woken for each token: no iterator over
         another one, no time-out, no task.
         """
-        reader, note_chunk = self._readers[choice], self.timer.heard
-        batch: list[Event] = []
-        async with aclosing(self._opened(choice)) as chunks:
-            following = chunks.__anext__
-            while True:
-                try:
-                    chunk = await following()
-                    note_chunk()
-                    events = reader.feed(chunk)
-                except StopAsyncIteration:
-                    return
-                except BackendError:
-                    raise
-                except Exception as error:  # ids that are none, or whatever an engine raises
-                    raise _backend_fault(error) from error
-                if chunk.more and not reader.is_done:  # what comes then does not count
-                    batch += events
-                    continue
-                if batch:
-                    events, batch = [*batch, *events], []
-                    events = joined_events(events) if reader.joins else events
-                if events:
-                    self._has_begun = self._alive is not None  # a whole answer goes out at its end
-                    try:
-                        await deliver(choice, events)
-                    except UnicodeEncodeError as error:  # half of a pair, from an engine
-                        raise _backend_fault(error) from error
-                if reader.is_done:
-                    return
+        reader, note_chunks = self._readers[choice], self.timer.heard
+
+        def taken(chunks: list[Chunk]) -> Awaitable[None] | None:
+            note_chunks()
+            try:
+                events = _events_of(reader, chunks)
+                if not events:
+                    return self._ended_by(reader)
+                self._has_begun = self._alive is not None  # a whole answer goes out at its end
+                waiting = deliver(choice, events)
+            except BackendError:
+                raise
+            except Exception as error:  # ids that are none, or half of a pair
+                raise _backend_fault(error) from error
+            return self._ended_by(reader, waiting) if reader.is_done else waiting
+
+        stream = self._opened(choice)
+        with suppress(_Enough):
+            if isinstance(stream, PushedChunks):
+                await stream.push(taken)
+            else:
+                await _pulled(stream, taken)
+
+    def _ended_by(
+        self, reader: ChoiceReader, waiting: Awaitable[None] | None = None
+    ) -> Awaitable[None] | None:
+        """Ends the reading where what follows would not be shown, after what has to wait."""
+        if not reader.is_done:
+            return waiting
+        if waiting is None:
+            raise _Enough
+        return _then_enough(waiting)
 
     def _opened(self, choice: int) -> Chunks:
         try:
             return self._open(choice)
         except Exception as error:
             raise _backend_fault(error) from error
+
+
+class _Enough(Exception):
+    """What follows would not be shown."""
+
+
+async def _then_enough(waiting: Awaitable[None]) -> None:
+    await waiting
+    raise _Enough
+
+
+async def _pulled(stream: Chunks, take: TakeChunks) -> None:
+    """Gives the pieces of an iterator to `take`, those together that came together."""
+    batch: list[Chunk] = []
+    async with aclosing(stream) as chunks:
+        while True:
+            try:
+                batch.append(await anext(chunks))
+            except StopAsyncIteration:
+                break
+            except BackendError:
+                raise
+            except Exception as error:  # whatever an engine raises
+                raise _backend_fault(error) from error
+            if not batch[-1].more:
+                waiting, batch = take(batch), []
+                if waiting is not None:
+                    await waiting
+        if batch and (waiting := take(batch)) is not None:
+            await waiting
+
+
+def _events_of(reader: ChoiceReader, chunks: list[Chunk]) -> list[Event]:
+    """The events of pieces that came together, up to where the text ends."""
+    if len(chunks) == 1:  # as nearly always
+        return reader.feed(chunks[0])
+    events: list[Event] = []
+    for chunk in chunks:
+        events += reader.feed(chunk)
+        if reader.is_done:
+            break
+    return joined_events(events) if reader.joins else events
 
 
 def _backend_fault(error: Exception) -> BackendError:

@@ -158,7 +158,9 @@ class PlainRoutes:
         return {"sent": False, "why": support.why}
 
     async def metrics(self, scope: asgi.Scope, key: Key, data: bytes) -> RouteBody:
-        return self._server.metrics.text(), CONTENT_TYPE
+        access = self._server.access
+        of_all_keys = key.admin or not access.keys.asks
+        return self._server.metrics.text(of_all_keys), CONTENT_TYPE
 
     async def models(self, scope: asgi.Scope, key: Key, data: bytes) -> JsonObject:
         """One body that the SDKs of both vendors read."""

@@ -12,7 +12,7 @@ from dsv4.api.request_fields import JsonObject
 from dsv4.serve.asgi import ClientGone, Receive, Scope, Send, headers_of, send_json
 from dsv4.serve.client_errors import BrokenOff, client_error, is_expected, retry_headers
 from dsv4.serve.gateway_state import GatewayState
-from dsv4.serve.observe.logs import CLIENT_GONE, RequestReport, request_id_of
+from dsv4.serve.observe.logs import CLIENT_GONE, RequestReport, by_itself, request_id_of
 
 
 class ReportedRoute(ABC):
@@ -60,12 +60,15 @@ class ReportedRoute(ABC):
     async def _note_end(self, report: RequestReport) -> None:
         """Counts and logs a request that has ended."""
         key, usage, access = report.key, report.usage, self._server.access
-        self._server.metrics.count("requests", report.protocol, str(report.status))
-        if key is not None and access.keys.asks:
-            self._server.metrics.count_key(key.name, report.status, usage)
-        if key is not None and usage is not None:
-            await access.meter.count_tokens(key.name, key.limits, usage.total)
-        report.log()
+        with by_itself("counting the request"):
+            self._server.metrics.count("requests", report.protocol, str(report.status))
+            if key is not None and access.keys.asks:
+                self._server.metrics.count_key(key.name, report.status, usage)
+        with by_itself("charging the key"):
+            if key is not None and usage is not None:
+                await access.meter.count_tokens(key.name, key.limits, usage.total)
+        with by_itself("logging the request"):
+            report.log()
 
     async def _refuse(
         self, scope: Scope, send: Send, error: Exception, report: RequestReport

@@ -122,7 +122,8 @@ class ServedModel:
         self._settings = settings
         self.tokenizer = tokenizer
         self._makes_prompts = makes_prompts
-        self._public = Model(settings.model or "deepseek-v4", settings.context)
+        default = official_api.LISTED_NAMES[0] if self.is_official else "deepseek-v4"
+        self._public = Model(settings.model or default, settings.context)
         self.engine_model = self._public  # as the engines call it
         # What else is served, and clients may ask for.
         self._others: tuple[str, ...] = ()
@@ -155,7 +156,10 @@ class ServedModel:
         if settings.stand_in is not None:
             self.is_known = True
             return
-        main = self.engine_model = model_asked_for(models, settings.upstream_model)
+        usual = official_api.LISTED_NAMES[0]
+        is_listed = self.is_official and any(model.name == usual for model in models)
+        asked = settings.upstream_model or (usual if is_listed else None)
+        main = self.engine_model = model_asked_for(models, asked)
         self._public = Model(settings.model or main.name, settings.context or main.context)
         if not (self._makes_prompts or settings.model or settings.upstream_model):
             self._others = tuple(model.name for model in models if model is not main)
@@ -175,6 +179,14 @@ class ServedModel:
     def _use_names_of_dialect(self) -> None:
         with suppress(VocabularyError):  # `vocabulary_problem` says so
             self.tokenizer = self.tokenizer and self.tokenizer.with_dialect(self.dialect)
+
+    @property
+    def is_official(self) -> bool:
+        """Whether DeepSeek's own API is behind, or a server that copies it."""
+        settings = self._settings
+        return settings.adapt_for == official_api.PROFILE_NAME or any(
+            map(official_api.is_official_host, settings.upstream)
+        )
 
     @property
     def name(self) -> str:
@@ -202,14 +214,10 @@ class ServedModel:
 
     def _official_dialect(self, model: object) -> Dialect | None:
         """The dialect of a model of the official API, which has several, where that is behind."""
-        settings = self._settings
-        if settings.dialect is not None:
+        if self._settings.dialect is not None:
             return None
-        is_official = settings.adapt_for == official_api.PROFILE_NAME or any(
-            map(official_api.is_official_host, settings.upstream)
-        )
         name = official_api.mapped_name(model) if isinstance(model, str) else ""
-        release = official_api.served_release(name) if is_official else None
+        release = official_api.served_release(name) if self.is_official else None
         return None if release is None else dialects.dialect_named(str(release.dialect))
 
     @property

@@ -18,7 +18,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from dsv4.trajectories.database_file import open_database
+from dsv4._inputs.database_file import open_database
 from dsv4.trajectories.recorded_calls import (
     ID_BYTES,
     PackedCall,

@@ -125,7 +125,7 @@ const helpLink = () =>
           { className: "help-text" },
           element("p", {}, "Prompt: paste a request in any protocol and see what the model sees. Point at any part to find where it comes from."),
           element("p", {}, "Cache: what each turn reuses of the one before. Stream: how a completion is read, character by character. Live: talk to the model behind this server."),
-          element("p", {}, "The guide is docs/playground-guide.md, and ", element("code", {}, "dsv4 --help"), " lists the commands."),
+          element("p", {}, "The guide is ", element("code", {}, "dsv4 docs playground-guide"), ", and ", element("code", {}, "dsv4 --help"), " lists the commands."),
         ),
       );
 

@@ -40,6 +40,10 @@ class AccessControl:
 
     async def authenticated(self, scope: Scope) -> Key:
         """Whose request it is. Raises an `ApiError`; a wrong key takes longer each time."""
+        names = [name for name, _ in scope["headers"]]
+        if names.count(b"authorization") > 1 or names.count(b"x-api-key") > 1:
+            # A proxy before this may have looked at the other one.
+            raise ApiError("found the same header of a key twice, expected it once", status=400)
         key = self.keys.owner(headers_of(scope))
         if key is None:
             await self.wrong_keys.slow_down((scope.get("client") or ("",))[0])

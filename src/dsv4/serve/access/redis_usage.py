@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
+import math
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
@@ -17,6 +19,8 @@ from dsv4.serve.settings import without_password
 from dsv4.serve.storage.redis_store import redis_at, redis_failures, scripts_in
 from dsv4.serve.storage.turn_stores import StoreFailure
 from dsv4.serve.storage.watched_store import StoreWatch
+
+_log = logging.getLogger("dsv4.serve")
 
 _SCRIPTS = Path(__file__).with_name("redis_scripts")
 # Streams of a process that has not been heard of for so many seconds have ended with it.
@@ -82,11 +86,10 @@ class RedisUsage(UsageTable):
 
     def _read(self, name: str, text: str, now: float) -> tuple[KeyUsage, dict[str, float]]:
         """What Redis knows, put right by what is known here, and when each process was heard of."""
-        there = json.loads(text or "{}")
-        usage = KeyUsage(**there.get("usage", {}))
+        usage, seen = self._known_there(name, text)
         moments = {
             process: moment
-            for process, moment in there.get("seen", {}).items()
+            for process, moment in seen.items()
             if moment > now - _LEASE and usage.streams.get(process)
         }
         others = {process: usage.streams[process] for process in moments if process != self.process}
@@ -94,6 +97,20 @@ class RedisUsage(UsageTable):
         usage.roll(now)
         usage.day_tokens += self._backlog[name, usage.day]
         return usage, {**moments, self.process: now}
+
+    def _known_there(self, name: str, text: str) -> tuple[KeyUsage, dict[str, float]]:
+        """What Redis knows. What is damaged, or of a later version, is begun anew from what this
+        process knows: a key must not be refused for it."""
+        try:
+            there = json.loads(text or "{}")
+            usage = KeyUsage(**there.get("usage", {}))
+            seen = {process: float(moment) for process, moment in there.get("seen", {}).items()}
+            numbers = (usage.since, usage.requests, usage.tokens, usage.day, usage.day_tokens)
+            math.fsum((*numbers, *usage.streams.values()))  # raises for what is no number
+        except (ValueError, TypeError, AttributeError):
+            _log.warning("what key %s has used cannot be read in Redis, and is begun anew", name)
+            return replace(self._usages[name], streams=dict(self._usages[name].streams)), {}
+        return usage, seen
 
     def _own_streams(self, name: str) -> int:
         return self._usages[name].streams.get(self.process, 0)

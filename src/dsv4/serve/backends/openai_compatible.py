@@ -11,6 +11,7 @@ from typing import Any
 
 from dsv4._encode.prompt import Prompt
 from dsv4.api.request_fields import JsonObject
+from dsv4.profiles.official_api import PROFILE_NAME, is_official_host
 from dsv4.serve.backend import Chunks, Model, Options
 from dsv4.serve.backends import vllm
 from dsv4.serve.backends.chat_events import ChatEvents
@@ -46,11 +47,20 @@ class ChatServerBackend(HttpBackend):
     def __init__(self, settings: Settings, tokenizer: Tokenizer | None = None) -> None:
         super().__init__(settings, tokenizer)
         self._models: list[Model] | None = None
+        self._is_official = settings.adapt_for == PROFILE_NAME or is_official_host(
+            settings.first_upstream
+        )
 
     def stream_request(self, body: JsonObject) -> Chunks:
         """The answer to a request in Chat Completions' form."""
         make_body = partial(self._body, body)
-        return self._upstream.chunks("/v1/chat/completions", make_body, ChatEvents().read)
+        return self._upstream.chunks(self._path_for(body), make_body, ChatEvents().read)
+
+    def _path_for(self, body: JsonObject) -> str:
+        """The route of a request: the official API continues answers on another."""
+        last = (body.get("messages") or [{}])[-1]
+        goes_on = self._is_official and isinstance(last, dict) and last.get("prefix")
+        return "/beta/chat/completions" if goes_on else "/v1/chat/completions"
 
     def passed(
         self, method: str, path: str, data: bytes

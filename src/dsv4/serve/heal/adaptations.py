@@ -11,11 +11,10 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias
-from urllib.parse import urlsplit
 
 from dsv4._format.dialects import Dialect
 from dsv4._format.texts import RESPONSE_FORMAT
@@ -25,11 +24,18 @@ from dsv4.api.neutral_request import NeutralRequest
 from dsv4.api.request_fields import OFF, JsonObject
 from dsv4.errors import EncodeError
 from dsv4.profiles import PROFILES, Profile, load
-from dsv4.profiles.profile import profile_named
+from dsv4.profiles.official_api import (
+    PROFILE_NAME,
+    is_official_host,
+    mapped_name,
+    served_release,
+)
+from dsv4.profiles.official_messages import is_web_tool
+from dsv4.profiles.profile import OFFICIAL_API, profile_named
 from dsv4.profiles.recipe_schemas import strict_parameters
 from dsv4.profiles.server_requests import served_name
 from dsv4.serve.backend import Model
-from dsv4.serve.heal import adapted_messages
+from dsv4.serve.heal import adapted_messages, official_limits
 from dsv4.serve.heal.adapted_messages import (
     ChatMessages,
     MessageChange,
@@ -39,15 +45,14 @@ from dsv4.serve.heal.adapted_messages import (
 )
 from dsv4.serve.settings import SettingError, Settings
 
-DEEPSEEK, VLLM, SGLANG = "deepseek-api", "vllm", "sglang"
+DEEPSEEK, VLLM, SGLANG = PROFILE_NAME, "vllm", "sglang"
 # The servers that requests can be adapted to, and their profiles.
 SERVER_PROFILES: Mapping[str, str] = {
-    DEEPSEEK: "recipe-0.2.0",
+    DEEPSEEK: PROFILE_NAME,
     VLLM: "vllm-0.33",
     SGLANG: "sglang-0.5.23",
 }
 NONE = "none"
-_OFFICIAL_HOST = re.compile(r"(?:.*\.)?deepseek\.com")
 # Whom the official API names as the owner of its models.
 _OFFICIAL_OWNER = "deepseek"
 
@@ -78,15 +83,21 @@ class AdaptedServer:
         except EncodeError:  # it is refused, for another reason
             return True
 
+    def for_model(self, model: object) -> AdaptedServer:
+        """The server as it is for one of its models: the official API has two kinds of them."""
+        release = served_release(mapped_name(model)) if isinstance(model, str) else None
+        if self.name != DEEPSEEK or release is None or self.settings.dialect is not None:
+            return self
+        return replace(self, model=served_name(str(release.dialect)))
+
 
 def server_kind(settings: Settings, models: Sequence[Model] = ()) -> str:
     """The name of the server behind a gateway: what the settings say, else the official API where
     the address or the models say so, else none."""
     if settings.adapt_for is not None:
         return settings.adapt_for
-    host = urlsplit(settings.first_upstream).hostname or ""
     owners = {model.owner for model in models}
-    is_official = _OFFICIAL_HOST.fullmatch(host) or owners == {_OFFICIAL_OWNER}
+    is_official = is_official_host(settings.first_upstream) or owners == {_OFFICIAL_OWNER}
     return DEEPSEEK if is_official else NONE
 
 
@@ -102,6 +113,8 @@ def adapted_server(kind: str, dialect: Dialect, settings: Settings) -> AdaptedSe
 def _profile_of(kind: str) -> tuple[str, Profile]:
     names = {profile_named(profile).family: name for name, profile in SERVER_PROFILES.items()}
     is_listed = kind in SERVER_PROFILES or kind in PROFILES
+    if kind == "recipe-0.2.0":  # which the official API is built on
+        return DEEPSEEK, OFFICIAL_API
     profile = profile_named(SERVER_PROFILES.get(kind, kind)) if is_listed else _saved_profile(kind)
     if profile.family not in names:
         problem = f"found a server like {profile.base_name}, which is not adapted to"
@@ -136,6 +149,11 @@ def _request_options(body: JsonObject) -> NeutralRequest:
     """What the options of a request say, in whichever fields."""
     fields = ("thinking", "reasoning_effort", "chat_template_kwargs", "tool_choice")
     options = {name: body[name] for name in fields if name in body}
+    own, switch = body.get("reasoning"), body.get("enable_thinking")
+    if isinstance(own, dict) and own.get("effort") is not None:  # as routers of models write it
+        options.setdefault("reasoning_effort", own["effort"])
+    if isinstance(switch, bool) and not options.get("thinking"):  # as Qwen's servers read it
+        options["thinking"] = {"type": "enabled" if switch else "disabled"}
     if isinstance(options.get("reasoning_effort"), float):  # as SGLang counts
         del options["reasoning_effort"]
     return chat_options(options)
@@ -146,9 +164,28 @@ def _is_forced(body: JsonObject) -> bool:
     return choice == "required" or isinstance(choice, dict)
 
 
+def _with_known_choice(body: JsonObject, server: AdaptedServer) -> JsonObject:
+    """No choice of a tool that is not declared, and no tool twice."""
+    tools = body.get("tools")
+    names = [_function_of(tool).get("name") for tool in tools or ()]
+    first = [
+        tool
+        for n, tool in enumerate(tools or ())
+        if is_web_tool(tool) or (names[n] not in names[:n])
+    ]
+    if tools and len(first) < len(tools):
+        body = {**body, "tools": first}
+    choice = body.get("tool_choice")
+    wanted = _function_of(choice).get("name") if isinstance(choice, dict) else None
+    is_lost = wanted is not None and wanted not in names
+    return without(body, "tool_choice") if is_lost or (choice and not tools) else body
+
+
 def _with_thinking(body: JsonObject, server: AdaptedServer) -> JsonObject:
     options = _request_options(body)
     thinking = False if options.effort == OFF else options.thinking
+    if server.name == DEEPSEEK and body.get("thinking") == {"type": "enabled"}:
+        thinking = True  # which wins over the effort there
     if thinking is None and _is_forced(body):
         return body
     thinking = server.settings.thinking if thinking is None else thinking
@@ -166,7 +203,7 @@ _EFFORT_NUMBERS = {"low": 50, "high": 75, "max": 100}
 
 def _with_effort(body: JsonObject, server: AdaptedServer) -> JsonObject:
     effort = _request_options(body).effort
-    if effort is None:
+    if effort is None or (effort == OFF and server.name == DEEPSEEK):
         return body
     if isinstance(effort, int):
         return _with_number(body, server, effort)
@@ -277,6 +314,8 @@ def _each_function(body: JsonObject, change: Callable[[JsonObject], JsonObject])
     """The request, with the function of each tool as `change` makes it."""
 
     def changed(tool: object) -> object:
+        if is_web_tool(tool):
+            return tool
         function = _function_of(tool)
         new = change(function)
         same = new is function and isinstance(tool, dict) and tool.get("type") == "function"
@@ -292,6 +331,11 @@ def _with_schema(function: JsonObject) -> JsonObject:
         return function
     empty: JsonObject = {} if "properties" in parameters else {"properties": {}}
     return {**function, "parameters": {"type": "object", **empty, **parameters}}
+
+
+def _with_schemas(body: JsonObject, server: AdaptedServer) -> JsonObject:
+    body = _each_function(body, _with_schema)
+    return _each_function(body, official_limits.with_valid_schema)
 
 
 def _without_mixed_strictness(body: JsonObject, server: AdaptedServer) -> JsonObject:
@@ -332,13 +376,16 @@ def _with_visible_format(body: JsonObject, server: AdaptedServer) -> JsonObject:
     kind = form.get("type")
     if kind not in ("json_object", "json_schema"):
         return body
-    if server.name == VLLM:
+    if server.name == VLLM or (server.name == DEEPSEEK and kind == "json_schema"):
         schema = form if kind == "json_object" else (form.get("json_schema") or {}).get("schema")
         text = RESPONSE_FORMAT + json.dumps(schema, ensure_ascii=False)
     elif kind == "json_schema" or _says_json(body["messages"]):
         return body
     else:
         text = _JSON_WORD
+    if server.name == DEEPSEEK and kind == "json_schema":  # which it refuses
+        body = {**body, "response_format": {"type": "json_object"}}
+        text = f"{_JSON_WORD}\n\n{text}"
     return {**body, "messages": _with_system_text(body["messages"], text)}
 
 
@@ -363,6 +410,11 @@ def _with_continuation(body: JsonObject, server: AdaptedServer) -> JsonObject:
         return body
     if server.name == SGLANG:
         return {**body, "continue_final_message": True}
+    if server.name == DEEPSEEK:  # which continues nothing where tools or JSON are in play
+        calls = any(m.get("tool_calls") or m.get("role") == "tool" for m in messages)
+        is_taken = not (body.get("tools") or calls or body.get("response_format"))
+        answers = [*messages[:-1], without(last, "prefix")]
+        return body if is_taken else {**body, "messages": answers}
     problem = f"found an answer to continue, which {server.title} cannot: it begins a new turn"
     raise ApiError(problem, path=f"messages[{len(messages) - 1}].prefix")
 
@@ -378,13 +430,20 @@ def _in_conversation(change: Callable[[ChatMessages], ChatMessages]) -> BodyChan
     return changed
 
 
+def _of_body(change: Callable[[JsonObject], JsonObject]) -> BodyChange:
+    return lambda body, server: change(body)
+
+
 def _with_placed_systems(body: JsonObject, server: AdaptedServer) -> JsonObject:
     place = partial(adapted_messages.placed_systems, place=server.settings.systems)
     return _in_conversation(place)(body, server)
 
 
 def _with_readable_parts(body: JsonObject, server: AdaptedServer) -> JsonObject:
-    reads = partial(adapted_messages.readable_parts, images=server.model == "v4.1")
+    images = server.model == "v4.1"
+    reads = partial(
+        adapted_messages.readable_parts, images=images, files=images and server.name == DEEPSEEK
+    )
     return _in_messages(reads)(body, server)
 
 
@@ -392,7 +451,9 @@ def _with_all_reasoning(body: JsonObject, server: AdaptedServer) -> JsonObject:
     if not server.thinks(body):
         return body
     fill = partial(
-        adapted_messages.with_reasoning_everywhere, otherwise=server.settings.missing_reasoning
+        adapted_messages.with_reasoning_everywhere,
+        otherwise=server.settings.missing_reasoning,
+        tools=bool(body.get("tools")),
     )
     return _in_conversation(fill)(body, server)
 
@@ -439,19 +500,26 @@ ADAPTATIONS: tuple[Adaptation, ...] = (
     Adaptation("parts", ALL, _with_readable_parts),
     Adaptation("developer", (DEEPSEEK, VLLM), _in_messages(adapted_messages.developer_as_system)),
     Adaptation("later-system", ALL, _with_placed_systems, ("v4",)),
+    Adaptation("turn-parts", (DEEPSEEK,), _in_conversation(adapted_messages.joined_turns)),
+    Adaptation("distinct-ids", RECIPE, _in_conversation(adapted_messages.distinct_ids)),
     Adaptation("results", RECIPE, _in_conversation(adapted_messages.paired_results)),
     Adaptation("call-ids", RECIPE, _in_conversation(adapted_messages.sorted_ids), ("v4",)),
     Adaptation("allowed-tools", ALL, _with_allowed_tools),
     Adaptation("idle-tools", (VLLM,), _without_idle_tools),
     Adaptation("tool-names", RECIPE, _with_server_names),
-    Adaptation("tool-schemas", RECIPE, lambda body, _: _each_function(body, _with_schema)),
+    Adaptation("tool-schemas", RECIPE, _with_schemas),
+    Adaptation("tool-choice", (DEEPSEEK,), _with_known_choice),
     Adaptation("strict-tools", RECIPE, _without_mixed_strictness),
     Adaptation("effort", ALL, _with_effort),
     Adaptation("thinking", ALL, _with_thinking),
     Adaptation("forced-call", (DEEPSEEK,), _with_possible_choice),
     Adaptation("max-tokens", (DEEPSEEK,), _with_old_length),
+    *(
+        Adaptation(id, (DEEPSEEK,), _of_body(change))
+        for id, change in official_limits.OFFICIAL_CHANGES.items()
+    ),
     Adaptation("response-format", ALL, _with_visible_format),
-    Adaptation("continuation", (VLLM, SGLANG), _with_continuation),
+    Adaptation("continuation", ALL, _with_continuation),
     Adaptation("missing-reasoning", (DEEPSEEK,), _with_all_reasoning),
 )
 ADAPTATION_IDS = tuple(adaptation.id for adaptation in ADAPTATIONS)
@@ -469,6 +537,7 @@ def adapted(body: JsonObject, server: AdaptedServer) -> tuple[JsonObject, tuple[
     """A request as a server takes it, and the ids of what was changed. Raises an `ApiError` where
     it can take nothing like it."""
     ids = []
+    server = server.for_model(body.get("model"))
     for adaptation in ADAPTATIONS:
         if adaptation.change is not None and adaptation.applies(server):
             new_body = adaptation.change(body, server)

@@ -24,7 +24,7 @@ ValueT = TypeVar("ValueT")
 ChatMessages: TypeAlias = Sequence[JsonObject]
 MessageChange: TypeAlias = Callable[[JsonObject], JsonObject]
 
-# What stands for reasoning that nobody has: the API refuses an empty text, and takes this.
+# What stands for reasoning that nobody has: an empty text would say that there was none.
 SPACE = " "
 
 
@@ -88,15 +88,25 @@ def text_of(content: object) -> str | None:
     return BLANK_LINE.join(texts) if len(texts) == len(content) else None
 
 
-def readable_parts(message: JsonObject, *, images: bool) -> JsonObject:
-    """A message whose parts are texts, and `images` where the model reads them."""
+def is_file(part: object) -> bool:
+    """Whether a part refers to a file that the server has."""
+    return isinstance(part, dict) and part.get("type") == "file" and "file_id" in part
+
+
+def readable_parts(message: JsonObject, *, images: bool, files: bool = False) -> JsonObject:
+    """A message whose parts are texts, and `images` and `files` where the model reads them. No
+    server takes them of the assistant."""
     content = message.get("content")
     if not isinstance(content, list):
         return message
-    return with_value(message, "content", each_changed(content, partial(_readable_part, images)))
+    answers = message.get("role") == "assistant"
+    read = partial(_readable_part, images and not answers, files and not answers)
+    return with_value(message, "content", each_changed(content, read))
 
 
-def _readable_part(images: bool, part: object) -> object:
+def _readable_part(images: bool, files: bool, part: object) -> object:
+    if files and is_file(part):
+        return part
     if not isinstance(part, dict):
         return {"type": "text", "text": str(part)}
     kind = part.get("type")
@@ -157,6 +167,35 @@ def _with_object_arguments(call: JsonObject) -> JsonObject:
     return {**call, "function": {**function, "arguments": raw}}
 
 
+# Turns.
+
+
+def joined_turns(messages: ChatMessages) -> ChatMessages:
+    """The messages with an answer's text and the calls that follow it in one, where a client has
+    sent them as two: it was one turn."""
+    new_messages: list[JsonObject] = []
+    for message in messages:
+        last = new_messages[-1] if new_messages else {}
+        if _goes_on(last, message):
+            joined = {**last, "tool_calls": message["tool_calls"]}
+            if message.get("reasoning_content") is not None:
+                joined["reasoning_content"] = message["reasoning_content"]
+            new_messages[-1] = joined
+        else:
+            new_messages.append(message)
+    return _unless_same(new_messages, messages)
+
+
+def _goes_on(last: JsonObject, message: JsonObject) -> bool:
+    """Whether a message has the calls of the turn whose text stands before it."""
+    both = last.get("role") == message.get("role") == "assistant"
+    if not both or last.get("tool_calls") or not message.get("tool_calls"):
+        return False
+    thoughts = [each.get("reasoning_content") for each in (last, message)]
+    is_same = None in thoughts or thoughts[0] == thoughts[1]
+    return is_same and not message.get("content") and not last.get("prefix")
+
+
 # Calls and their results.
 
 
@@ -197,6 +236,39 @@ def _results(waiting: Mapping[str, JsonObject | None]) -> Iterable[JsonObject]:
         {"role": "tool", "tool_call_id": id, "content": ""} if result is None else result
         for id, result in waiting.items()
     )
+
+
+def distinct_ids(messages: ChatMessages) -> ChatMessages:
+    """The messages with different ids for the calls of each turn. Results of those that had the
+    same one are matched by their order."""
+    new_messages: list[JsonObject] = []
+    waiting: dict[object, list[str]] = {}  # the new ids of an old one, in the order of their calls
+    for message in messages:
+        if message.get("role") == "assistant" and message.get("tool_calls"):
+            message, waiting = _with_distinct_ids(message)
+        elif message.get("role") == "tool" and waiting.get(message.get("tool_call_id")):
+            message = with_value(
+                message, "tool_call_id", waiting[message.get("tool_call_id")].pop(0)
+            )
+        new_messages.append(message)
+    return _unless_same(new_messages, messages)
+
+
+def _with_distinct_ids(message: JsonObject) -> tuple[JsonObject, dict[object, list[str]]]:
+    calls, used = message["tool_calls"], set[str]()
+    new_ids: dict[object, list[str]] = {}
+    new_calls = []
+    for call in calls:
+        old = call.get("id")
+        new = old if isinstance(old, str) else "call"
+        number = 1
+        while new in used or (new != old and any(each.get("id") == new for each in calls)):
+            number += 1
+            new = f"{old if isinstance(old, str) else 'call'}_{number}"
+        used.add(new)
+        new_ids.setdefault(old, []).append(new)
+        new_calls.append(call if new == old else {**call, "id": new})
+    return with_value(message, "tool_calls", _unless_same(new_calls, calls)), new_ids
 
 
 def sorted_ids(messages: ChatMessages) -> ChatMessages:
@@ -254,20 +326,25 @@ def with_read_field(message: JsonObject) -> JsonObject:
     return {**rest, "reasoning_content": reasoning} if reasoning else rest
 
 
-def with_reasoning_everywhere(messages: ChatMessages, otherwise: MissingReasoning) -> ChatMessages:
-    """The messages with reasoning in every turn that must have some: those with calls, after the
-    user's last message."""
+def with_reasoning_everywhere(
+    messages: ChatMessages, otherwise: MissingReasoning, tools: bool
+) -> ChatMessages:
+    """The messages with reasoning in every turn that must have some: those after the user's last
+    message, where there are `tools` or calls. An empty text is some."""
     users = (n for n, message in enumerate(messages) if message.get("role") == "user")
-    last = max(users, default=-1)
+    start = max(users, default=-1) + 1
+    if not (tools or any(message.get("tool_calls") for message in messages[start:])):
+        return messages
     new_messages = list(messages)
-    for n, message in enumerate(messages[last + 1 :], last + 1):
-        if message.get("tool_calls") and not reasoning_of(message):
-            if otherwise == "refuse":
-                problem = (
-                    "found calls without reasoning, expected it: the server refuses such a turn, "
-                    "and this gateway has not seen it"
-                )
-                raise ApiError(problem, path=f"messages[{n}].reasoning_content")
-            reasoning = SPACE if otherwise == "space" else ""
-            new_messages[n] = {**message, "reasoning_content": reasoning}
-    return messages if new_messages == list(messages) else new_messages
+    for n, message in enumerate(messages[start:], start):
+        if message.get("role") != "assistant" or message.get("reasoning_content") is not None:
+            continue
+        if otherwise == "refuse":
+            problem = (
+                "found a turn without reasoning, expected it: the server refuses such a turn, "
+                "and this gateway has not seen it"
+            )
+            raise ApiError(problem, path=f"messages[{n}].reasoning_content")
+        reasoning = SPACE if otherwise == "space" else ""
+        new_messages[n] = {**message, "reasoning_content": reasoning}
+    return _unless_same(new_messages, messages)

@@ -30,6 +30,8 @@ _log = logging.getLogger("dsv4.serve")
 
 # What the official API says to a turn without its reasoning, and whoever has its rules.
 _ASKS_FOR_REASONING = re.compile(r"reasoning_content\W.{0,60}must be passed back", re.I | re.S)
+# What it says to a role that it does not know.
+_REFUSES_DEVELOPER = re.compile(r"unknown variant\W{1,3}developer\b")
 
 
 class Healer:
@@ -73,14 +75,18 @@ class Healer:
         be sent again, adapted to them."""
         if self._settings.adapt_for is not None or error.status != 400 or self._dialect is None:
             return False
-        if not _ASKS_FOR_REASONING.search(error.message):
+        asks_for_reasoning = _ASKS_FOR_REASONING.search(error.message)
+        if not asks_for_reasoning and not _REFUSES_DEVELOPER.search(error.message):
             return False
         if self.adapter.server is None:
             self._has_learned_rules = True
             self._adapt_to(adaptations.DEEPSEEK)
             _log.warning(
-                "the chat server asks for the reasoning of earlier turns, as the official API "
-                "does: from now on requests are adapted to its rules (--for %s)",
+                "the chat server %s, as the official API does: from now on requests are adapted to "
+                "its rules (--for %s)",
+                "asks for the reasoning of earlier turns"
+                if asks_for_reasoning
+                else "knows no developer messages",
                 adaptations.DEEPSEEK,
             )
         return True

@@ -7,17 +7,23 @@ from __future__ import annotations
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import cast
+from typing import Any, cast
 
 from dsv4.api import ApiRequest
 from dsv4.api.protocols import with_flat_names
 from dsv4.api.request_fields import UNSUPPORTED_FIELDS, JsonObject
+from dsv4.profiles.official_messages import is_web_tool
 from dsv4.serve.backend import AnyBackend, BackendError, ChatBackend, Chunks
 from dsv4.serve.choice_reader import ChoiceReader
 from dsv4.serve.completion_route import CompletionRoute
 from dsv4.serve.completion_run import CompletionClient, CompletionRun
+from dsv4.serve.heal.adapted_messages import is_file
 from dsv4.serve.heal.healing_reader import HealingReader
-from dsv4.serve.heal.request_adapter import SentRequest, sent_as_given
+from dsv4.serve.heal.request_adapter import (
+    SentRequest,
+    sent_as_given,
+    without_server_blocks,
+)
 from dsv4.serve.images.request_images import refuse_files
 from dsv4.serve.prepared_request import PreparedRequest, ReceivedRequest, new_turn_ids
 from dsv4.serve.prompt_encoding import encode_prompt
@@ -97,7 +103,8 @@ class HealingRoute(CompletionRoute[HealedRequest]):
 
     def _read_call(self, body: JsonObject) -> ApiRequest:
         is_chat = self._protocol == "chat"
-        call = super()._read_call(without_the_servers_own(body) if is_chat else body)
+        own = without_the_servers_own(body) if is_chat else without_server_blocks(body)
+        call = super()._read_call(own)
         return replace(call, names=with_flat_names(call.names))
 
     def _in_session(self, request: ReceivedRequest, session: SessionEntry) -> ReceivedRequest:
@@ -146,13 +153,29 @@ def without_the_servers_own(body: JsonObject) -> JsonObject:
     and answers at the end that nobody asks to continue, which servers continue, close or repeat."""
     unsupported = UNSUPPORTED_FIELDS["chat"]
     own = {name: value for name, value in body.items() if name not in unsupported}
+    tools = own.get("tools")
+    if isinstance(tools, list) and any(map(is_web_tool, tools)):
+        own["tools"] = [tool for tool in tools if not is_web_tool(tool)]
     messages = own.get("messages")
     if isinstance(messages, list):
+        messages = [_readable(message) for message in messages if not _is_reminder(message)]
         end = len(messages)
         while end > 1 and _is_closed_answer(messages[end - 1]):
             end -= 1
         own["messages"] = messages[:end]
     return own
+
+
+def _is_reminder(message: object) -> bool:
+    return isinstance(message, dict) and message.get("role") == "latest_reminder"
+
+
+def _readable(message: Any) -> Any:
+    """A message without references to files, which only the server has."""
+    content = message.get("content") if isinstance(message, dict) else None
+    if not isinstance(content, list) or not any(map(is_file, content)):
+        return message
+    return {**message, "content": [part for part in content if not is_file(part)]}
 
 
 def _is_closed_answer(message: object) -> bool:

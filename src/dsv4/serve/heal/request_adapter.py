@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import is_
 from typing import Any, cast
 
 from dsv4._encode.inputs import fields_of
@@ -83,6 +84,28 @@ def sent_as_given(call: ApiRequest, body: JsonObject) -> SentRequest:
     return SentRequest(chat, chat.get("messages") or ())
 
 
+# What the official API reads in every protocol, and Chat Completions has no other place for.
+_KEPT_FIELDS = ("safety_check",)
+# Blocks of Messages for what a server did itself: no other can make anything of them.
+_SERVER_BLOCKS = ("server_tool_use", "web_search_tool_result")
+
+
+def without_server_blocks(body: JsonObject) -> JsonObject:
+    """A request of Messages without what the server said that it did itself."""
+    messages = body.get("messages")
+    if not isinstance(messages, list):
+        return body
+    kept = [_without_server_blocks(message) for message in messages]
+    return body if all(map(is_, kept, messages)) else {**body, "messages": kept}
+
+
+def _without_server_blocks(message: Any) -> Any:
+    content = message.get("content") if isinstance(message, dict) else None
+    blocks = content if isinstance(content, list) else []
+    rest = [b for b in blocks if not isinstance(b, dict) or b.get("type") not in _SERVER_BLOCKS]
+    return message if len(rest) == len(blocks) else {**message, "content": rest}
+
+
 class RequestAdapter:
     """Adapts requests to one server, with the turns that were seen before."""
 
@@ -103,7 +126,9 @@ class RequestAdapter:
             return sent_as_given(call, body)
         if not renames:
             server = replace(server, off=server.off | {"tool-names"})
-        chat, marks = marked_chat_body(body, call.protocol)
+        chat, marks = marked_chat_body(without_server_blocks(body), call.protocol)
+        kept = {name: body[name] for name in _KEPT_FIELDS if name in body}
+        chat = {**chat, **kept} if kept else chat
         messages = chat.get("messages") or []
         exact, restorations = await self._restored(owner, messages, marks, server)
         if restorations:

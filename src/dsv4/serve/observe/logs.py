@@ -12,7 +12,8 @@ import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 from dsv4._completion.events import Diagnostic, Event
@@ -26,6 +27,17 @@ from dsv4.serve.prepared_request import NO_IMAGES, PreparedRequest
 from dsv4.serve.settings import Settings
 
 logger = logging.getLogger("dsv4.serve")
+
+
+@contextmanager
+def by_itself(what: str) -> Iterator[None]:
+    """Lets a step behind the last byte of an answer fail alone: what was promised in the answer
+    holds, and so do the other steps."""
+    try:
+        yield
+    except Exception:
+        logger.exception("%s failed behind the end of an answer", what)
+
 
 # Where a record has what a line says besides its message.
 _FIELDS = "dsv4_fields"

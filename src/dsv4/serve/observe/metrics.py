@@ -10,6 +10,7 @@ import asyncio
 import json
 import logging
 import os
+import re
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -38,6 +39,8 @@ from dsv4.serve.settings import SettingError
 from dsv4.serve.upstreams.engine_pool import Engine
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+# The lines of what single keys use.
+_OF_KEYS = re.compile(rb"^(?:# \w+ )?dsv4_key_.*\n", re.MULTILINE)
 # The library reads it when it is first imported, so it is there for processes yet to start.
 _FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 # Where Linux says how much memory a process uses, in pages, and how often it is asked.
@@ -191,9 +194,10 @@ class Metrics:
         MultiProcessCollector(together, str(self.shared_folder))  # type: ignore[no-untyped-call]
         return together
 
-    def text(self) -> bytes:
-        """All of it, as Prometheus reads it."""
-        return generate_latest(self.all())
+    def text(self, of_keys: bool = True) -> bytes:
+        """All of it, as Prometheus reads it; what single keys use only if that is asked for."""
+        lines = generate_latest(self.all())
+        return lines if of_keys else _OF_KEYS.sub(b"", lines)
 
     def log_summary(self) -> None:
         """Logs what has been counted: by all workers, where there are several."""

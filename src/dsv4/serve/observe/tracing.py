@@ -8,23 +8,15 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dsv4.serve.observe.logs import RequestReport
 from dsv4.serve.settings import SettingError, Settings
-
-_passed_on: ContextVar[str] = ContextVar("dsv4_trace_headers", default="")
+from dsv4.serve.upstreams.passed_headers import passing_on
 
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 # Only what may stand in a header, and no more than the standard asks to keep.
 _TRACESTATE = re.compile(r"[\x20-\x7e]{1,512}")
-
-
-def trace_headers() -> str:
-    """The lines of a request's head that tell the backend which trace it belongs to, and what its
-    client calls it."""
-    return _passed_on.get()
 
 
 def read_trace_context(headers: Mapping[str, str]) -> dict[str, str]:
@@ -34,16 +26,6 @@ def read_trace_context(headers: Mapping[str, str]) -> dict[str, str]:
         return {}
     context = {"traceparent": parent}
     return {**context, "tracestate": state} if _TRACESTATE.fullmatch(state) else context
-
-
-@contextmanager
-def passing_on(context: Mapping[str, str]) -> Iterator[None]:
-    """Lets requests to the backend belong to a trace."""
-    token = _passed_on.set("".join(f"{name}: {value}\r\n" for name, value in context.items()))
-    try:
-        yield
-    finally:
-        _passed_on.reset(token)
 
 
 def _named(report: RequestReport) -> dict[str, str]:

@@ -18,8 +18,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
+from dsv4._inputs.database_file import open_database
 from dsv4.serve.settings import SettingError
-from dsv4.trajectories.database_file import open_database
 
 
 class StoreFailure(Exception):

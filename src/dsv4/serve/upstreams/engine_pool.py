@@ -315,7 +315,7 @@ class EngineLease:
 
     def moved_on(self, error: BackendError) -> bool:
         """Whether another engine takes over after a failure."""
-        if error.status == 400:  # what is wrong with the request is wrong everywhere
+        if error.status in (400, 404):  # what is wrong with the request is wrong everywhere
             return False
         self.engine.count_failure(error)
         self._attempts.append(self.engine)

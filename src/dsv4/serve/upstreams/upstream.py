@@ -13,10 +13,10 @@ from typing import TypeAlias
 
 from dsv4.api.request_fields import JsonObject
 from dsv4.serve.backend import BackendError, Chunks
-from dsv4.serve.observe.tracing import trace_headers
 from dsv4.serve.settings import SettingError, Settings
 from dsv4.serve.upstreams.answer_chunks import AnswerChunks, ChunkReader, ReadEvent
 from dsv4.serve.upstreams.http_client import HttpClient, HttpConnection, HttpError, rest_of
+from dsv4.serve.upstreams.passed_headers import passed_headers
 from dsv4.serve.upstreams.upstream_failures import failure, is_misconfigured
 
 # The types of what may be a stream. A server that says nothing sends the second; some send an
@@ -76,7 +76,7 @@ class Upstream:
     ) -> AsyncIterator[HttpConnection]:
         """The answer to a request that belongs to a client's, as it comes."""
         try:
-            answer = await self._client.request(method, path, data, trace_headers())
+            answer = await self._client.request(method, path, data, passed_headers())
         except (HttpError, asyncio.TimeoutError, OSError) as error:
             problem = f"the backend cannot be reached: {_error_words(error)}"
             raise BackendError(problem, 503) from None

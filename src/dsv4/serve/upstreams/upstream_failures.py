@@ -27,7 +27,9 @@ _MISCONFIGURED = {
 _REDIRECTED = "the backend redirects to another address: see `upstream`"
 # Load is for the client to wait for; a request that the backend refuses is the client's own;
 # everything else is ours and the backend's.
-_STATUSES = {429: 429, 503: 503, 529: 503, 400: 400, 413: 400, 422: 400}
+_STATUSES = {429: 429, 503: 503, 529: 503, 400: 400, 402: 402, 413: 400, 422: 400}
+# What an error of the status 404 says that is about the client's model, and not about a route.
+_NO_MODEL = re.compile(r"\bmodels?\b", re.IGNORECASE)
 _LOAD_WORDS = {"rate_limit": 429, "overloaded": 503}
 
 # How servers say that a prompt is too long: OpenAI, DeepSeek and vLLM, SGLang, llama.cpp.
@@ -60,10 +62,12 @@ def failure(status: int, headers: Mapping[str, str], body: str, key: str | None)
     """The error for an answer with this status. `key` is the gateway's own, which is never told."""
     if 300 <= status < 400:
         return BackendError(f"{_REDIRECTED} (status {status})", final=True)
-    if status in _MISCONFIGURED:
-        return BackendError(f"{_MISCONFIGURED[status]} (status {status})", final=True)
     error = _error_object(body)
     text = _without_key(error_text(error.get("message", body)), key)
+    if status == 404 and error and _NO_MODEL.search(text):
+        return BackendError("the backend answered 404", 404, quoted=text, final=True)
+    if status in _MISCONFIGURED:
+        return BackendError(f"{_MISCONFIGURED[status]} (status {status})", final=True)
     own_status = _STATUSES.get(status, 502)
     if own_status == 400 and (overflow := overflow_of(error, text)):
         return overflow

@@ -12,16 +12,17 @@ import sys
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from functools import partial
 from types import FrameType
 from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from dsv4.errors import Error
 from dsv4.serve import app
-from dsv4.serve.asgi import MOST_HEADERS
+from dsv4.serve.asgi import MOST_HEADERS, WRITE_NOW
 from dsv4.serve.backend import BackendError
 from dsv4.serve.banner import ServerSummary, banner_text
 from dsv4.serve.gateway_state import GatewayState
@@ -74,6 +75,9 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._forget_head()
         super().on_headers_complete()
+        if self.cycle is not None:
+            # The app is asked in the next turn of the loop.
+            self.scope[WRITE_NOW] = partial(_written_now, self.cycle)  # type: ignore[literal-required]
 
     def _expect_head(self) -> None:
         if self._head_timer is None:
@@ -83,6 +87,16 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None
+
+
+def _written_now(cycle: RequestResponseCycle, data: bytes) -> bool:
+    """Writes a piece of a response that has begun, as uvicorn does, and without a coroutine."""
+    if not cycle.chunked_encoding or cycle.flow.write_paused or cycle.disconnected:
+        return False
+    if not cycle.response_started or cycle.response_complete:
+        return False
+    cycle.transport.write(b"%x\r\n%b\r\n" % (len(data), data))
+    return True
 
 
 # A connection may have been accepted a moment before its server stops accepting. Within so many

@@ -24,6 +24,10 @@ end
 
 local own, value, names, size = KEYS[4], ARGV[1], cjson.decode(ARGV[2]), tonumber(ARGV[3])
 local most, most_bytes, seconds, clock = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6], ARGV[7]
+-- A server that is full refuses this, and with it all that follows. Once something was deleted, it
+-- would take the rest, and say nothing.
+redis.call('SET', own .. ':probe', '', 'EX', 1)
+redis.call('DEL', own .. ':probe')
 forget(own)
 if size > most_bytes then return end  -- all others would have to go for it
 redis.call('HSET', own, 'value', value, 'names', ARGV[2])

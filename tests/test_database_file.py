@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from dsv4.trajectories.database_file import open_database
+from dsv4._inputs.database_file import open_database
 from dsv4.trajectories.session_file import SessionFile, SessionRecord
 
 # Another process reads the file and closes it, as an export or `sqlite3` does: if it finds nobody

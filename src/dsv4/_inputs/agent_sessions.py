@@ -1,0 +1,509 @@
+"""The session files that agents leave on disk (Claude Code, Codex, opencode, pi, Qwen Code), as the
+request bodies of their conversations.
+
+Entries name the entry before them, so that a file is a tree: an edited message, a retry, a
+sub-agent or a compaction begins a branch, and each leaf is a conversation. The files hold the
+client's copy of what the model wrote, and never the ids that were sampled.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+from dsv4._inputs.database_file import open_database
+
+Entry: TypeAlias = Mapping[str, Any]
+Body: TypeAlias = dict[str, Any]
+
+SQLITE = b"SQLite format 3\0"
+# Before the first entry that tells whose file it is, there are at most so many others, in so many
+# bytes: some begin with a system prompt.
+_FIRST_LINES = 64
+FIRST_BYTES = 1 << 20
+
+
+class AgentConversation(NamedTuple):
+    """One conversation of a session file.
+
+    `agent` is the program that wrote the file, `session` its id there, `branch` how the
+    conversation came about ("main", "branch", "sub-agent", "compacted"), and `body` the request
+    that continues it, in the protocol that is nearest to the file.
+    """
+
+    agent: str
+    session: str
+    branch: str
+    body: Body
+
+    def requests(self) -> Iterator[Body]:
+        """The requests that its answers came from, as far as the file tells: the conversation up to
+        each turn of the model's."""
+        name = "input" if "input" in self.body else "messages"
+        items = self.body[name]
+        is_model = [_is_of_model(item) for item in items]
+        for n in range(1, len(items)):
+            if is_model[n] and not is_model[n - 1]:
+                yield {**self.body, name: items[:n]}
+
+
+def _is_of_model(item: Mapping[str, Any]) -> bool:
+    kinds = ("reasoning", "function_call", "custom_tool_call")
+    return item.get("role") == "assistant" or item.get("type") in kinds
+
+
+def is_agent_session(start: bytes) -> bool:
+    """Whether a file that begins with these bytes is an agent's session file."""
+    return start.startswith(SQLITE) or _reader_for(_entries(start)) is not None
+
+
+def in_words(conversations: Sequence[AgentConversation]) -> str:
+    """What a file is, for those who gave it to a command."""
+    agent = conversations[0].agent
+    listed = ", ".join(f"{n} {one.branch}" for n, one in enumerate(conversations, 1))
+    copy = "what the model wrote is the client's copy of it, not the ids that were sampled"
+    return f"a session file of {agent}: {copy}; conversations: {listed}"
+
+
+def read_agent_session(
+    data: bytes, path: str | os.PathLike[str] | None = None
+) -> list[AgentConversation]:
+    """The conversations of a session file: `data` is what it holds, `path` where it is, which a
+    database is read from. Empty where it is none, or has no conversation yet."""
+    if data.startswith(SQLITE):
+        return _read_opencode(data, path)
+    entries = _entries(data)
+    reader = _reader_for(entries)
+    return [] if reader is None else reader(entries)
+
+
+def _entries(data: bytes) -> list[Entry]:
+    """The objects in the lines of a file. A line that was cut off, as the last one may be while the
+    agent is writing, is passed over."""
+    found: list[Entry] = []
+    for line in data.splitlines():
+        with suppress(ValueError, RecursionError):
+            value = json.loads(line)
+            if isinstance(value, dict):
+                found.append(value)
+    return found
+
+
+def _reader_for(entries: Sequence[Entry]) -> Callable[[Sequence[Entry]], Any] | None:
+    """The reader of the program that wrote these entries, by the fields that only it writes."""
+    for entry in entries[:_FIRST_LINES]:
+        if entry.get("type") == "session_meta" and isinstance(entry.get("payload"), dict):
+            return _read_codex
+        if entry.get("type") == "session" and "cwd" in entry and "version" in entry:
+            return _read_pi
+        if {"uuid", "parentUuid", "sessionId"} <= entry.keys():
+            message = entry.get("message")
+            is_qwen = isinstance(message, dict) and "parts" in message
+            return _read_qwen if is_qwen else _read_claude
+    return None
+
+
+# Trees.
+
+
+class _Tree:
+    """Entries with their parents, of which some carry a message."""
+
+    def __init__(self) -> None:
+        self._parents: dict[str, str | None] = {}
+        self._messages: dict[str, list[Entry]] = {}
+
+    def add(self, key: str, parent: str | None, *messages: Entry) -> None:
+        """Adds an entry; messages of an entry that is there already are added to its own."""
+        if key not in self._parents:
+            self._parents[key] = parent
+        if messages:
+            self._messages.setdefault(key, []).extend(messages)
+
+    def paths(self) -> Iterator[tuple[str, list[Entry]]]:
+        """Each leaf, with the messages from the root to it."""
+        continued = {self._above(key) for key in self._messages}
+        for leaf in self._messages:
+            if leaf in continued:
+                continue
+            path: list[list[Entry]] = []
+            at: str | None = leaf
+            while at is not None:
+                path.append(self._messages[at])
+                at = self._above(at)
+            yield leaf, [message for messages in reversed(path) for message in messages]
+
+    def _above(self, key: str) -> str | None:
+        """The nearest entry above one that carries a message. A circle has no top."""
+        seen = {key}
+        above = self._parents.get(key)
+        while above is not None and above not in self._messages:
+            if above in seen:
+                return None
+            seen.add(above)
+            above = self._parents.get(above)
+        return None if above in seen else above
+
+
+def _dict(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _objects(value: object) -> list[dict[str, Any]]:
+    return [item for item in _list(value) if isinstance(item, dict)]
+
+
+def _with_branches(agent: str, session: str, bodies: Sequence[Body]) -> list[AgentConversation]:
+    """Conversations of a tree: the last leaf is where the session stands."""
+    last = len(bodies) - 1
+    return [
+        AgentConversation(agent, session, "main" if n == last else "branch", body)
+        for n, body in enumerate(bodies)
+    ]
+
+
+# Claude Code: entries with `uuid` and `parentUuid`, and messages of the Messages protocol.
+
+
+def _read_claude(entries: Sequence[Entry]) -> list[AgentConversation]:
+    trees: dict[str, _Tree] = {}
+    groups: dict[str, str] = {}  # the entries that are lines of one turn
+    for entry in entries:
+        uuid, message = entry.get("uuid"), _claude_message(entry)
+        if not isinstance(uuid, str):
+            continue
+        parent = groups.get(str(entry.get("parentUuid")), entry.get("parentUuid"))
+        key = _claude_key(entry, message, parent)
+        groups[uuid] = key
+        tree = trees.setdefault(_claude_branch(entry), _Tree())
+        tree.add(key, None if parent == key else parent, *([message] if message else []))
+    shapes = _ClaudeShapes(entries)
+    session = next((str(entry["sessionId"]) for entry in entries if "sessionId" in entry), "")
+    compacted = {groups.get(str(entry.get("logicalParentUuid"))) for entry in entries}
+    found: list[AgentConversation] = []
+    for branch, tree in trees.items():
+        paths = list(tree.paths())
+        bodies = [shapes.body(path) for _, path in paths]
+        named = _with_branches("Claude Code", session, bodies)
+        for (leaf, _), one in zip(paths, named, strict=True):
+            own = "compacted" if leaf in compacted else branch
+            found.append(one._replace(branch=own or one.branch))
+    return found
+
+
+def _claude_branch(entry: Entry) -> str:
+    return "sub-agent" if entry.get("isSidechain") else ""
+
+
+def _claude_key(entry: Entry, message: Entry | None, parent: object) -> str:
+    """The lines of one answer are one entry, and so are the results of its calls: each block has a
+    line, and the results of parallel calls are on different branches of the tree."""
+    if message is not None and message["role"] == "assistant" and message.get("id"):
+        return str(message["id"])
+    blocks = _objects(message["content"]) if message is not None else []
+    if any(block.get("type") == "tool_result" for block in blocks):
+        return f"results of {parent}"
+    return str(entry["uuid"])
+
+
+def _claude_message(entry: Entry) -> dict[str, Any] | None:
+    """The message of an entry; attachments are what the client itself put into the prompt."""
+    if entry.get("isApiErrorMessage"):
+        return None
+    message = _dict(entry.get("message"))
+    if entry.get("type") in ("user", "assistant") and "content" in message:
+        return {"entry": entry, **message}
+    rendered = [part.get("content") for part in _objects(entry.get("rendered"))]
+    texts = [{"type": "text", "text": text} for text in rendered if isinstance(text, str)]
+    role = entry.get("renderedRole")
+    return {"role": role, "content": texts} if texts and role in ("user", "system") else None
+
+
+# What a request asked for beside its messages, and what is read of it.
+_CLAUDE_OPTIONS = ("thinking", "output_config")
+
+
+class _ClaudeShapes:
+    """The system prompts and tools of requests, which newer releases write beside the messages."""
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        shapes = {
+            entry.get("shapeHash"): _dict(entry.get("shape"))
+            for entry in entries
+            if entry.get("type") == "api-request-shape"
+        }
+        self._requests = {
+            entry.get("id"): (_dict(entry.get("params")), shapes.get(entry.get("shapeHash"), {}))
+            for entry in entries
+            if entry.get("type") == "api-request"
+        }
+
+    def body(self, path: Sequence[Entry]) -> Body:
+        answers = [message for message in path if message["role"] == "assistant"]
+        asked_by = [_dict(message.get("entry")).get("requestRef") for message in answers]
+        known = [self._requests[one] for one in asked_by if one in self._requests]
+        params, shape = known[-1] if known else ({}, {})
+        model = next((m["model"] for m in reversed(answers) if m.get("model")), None)
+        options: Body = {
+            name: params[name] for name in ("thinking", "output_config") if name in params
+        }
+        return {
+            **({"model": model} if model else {}),
+            "max_tokens": params.get("max_tokens", 1),
+            **options,
+            **{name: shape[name] for name in ("system", "tools") if name in shape},
+            "messages": list(_joined_turns(path)),
+        }
+
+
+def _joined_turns(path: Sequence[Entry]) -> Iterator[Body]:
+    """Messages in which blocks of one role that follow each other are one message."""
+    role, blocks = "", list[Any]()
+    for message in path:
+        content = message["content"]
+        new = [{"type": "text", "text": content}] if isinstance(content, str) else _list(content)
+        if message["role"] != role and blocks:
+            yield {"role": role, "content": blocks}
+            blocks = []
+        role, blocks = message["role"], [*blocks, *new]
+    if blocks:
+        yield {"role": role, "content": blocks}
+
+
+# Codex: items of the Responses protocol, one after the other.
+
+
+def _read_codex(entries: Sequence[Entry]) -> list[AgentConversation]:
+    windows: list[list[Any]] = [[]]
+    meta: dict[str, Any] = {}
+    model = None
+    for entry in entries:
+        kind, payload = entry.get("type"), _dict(entry.get("payload"))
+        if kind == "session_meta":
+            meta = meta or payload
+        elif kind == "turn_context":
+            model = payload.get("model") or model
+        elif kind == "response_item":
+            windows[-1].append(_public_item(payload))
+        elif kind == "compacted":
+            kept = payload.get("replacement_history")
+            summary = {"type": "message", "role": "user", "content": payload.get("message") or ""}
+            items = _objects(kept) if isinstance(kept, list) else [summary]
+            windows.append([_public_item(item) for item in items])
+    instructions = _dict(meta.get("base_instructions")).get("text")
+    common = {"model": model, "instructions": instructions}
+    body = {name: value for name, value in common.items() if value is not None}
+    last = len(windows) - 1
+    return [
+        AgentConversation(
+            "Codex",
+            str(meta.get("id", "")),
+            "main" if n == last else "compacted",
+            {**body, "input": items},
+        )
+        for n, items in enumerate(windows)
+        if items
+    ]
+
+
+def _public_item(item: Mapping[str, Any]) -> Body:
+    """An item without what Codex keeps for itself."""
+    return {name: value for name, value in item.items() if not name.startswith("internal_")}
+
+
+# pi: entries with `id` and `parentId`; its own blocks.
+
+
+def _read_pi(entries: Sequence[Entry]) -> list[AgentConversation]:
+    tree = _Tree()
+    for entry in entries:
+        if isinstance(entry.get("id"), str) and entry.get("type") != "session":
+            message = _pi_message(entry)
+            tree.add(entry["id"], entry.get("parentId"), *([message] if message else []))
+    session = next((str(e.get("id", "")) for e in entries if e.get("type") == "session"), "")
+    return _with_branches("pi", session, [_chat_body(path) for _, path in tree.paths()])
+
+
+def _pi_message(entry: Entry) -> Body | None:
+    if entry.get("type") in ("compaction", "branch_summary"):
+        return {"role": "user", "content": str(entry.get("summary", ""))}
+    message = _dict(entry.get("message"))
+    content, role = message.get("content"), message.get("role")
+    blocks = _objects(content) or [{"type": "text", "text": str(content or "")}]
+    if role == "toolResult":
+        result = {"role": "tool", "tool_call_id": message.get("toolCallId")}
+        return {**result, "content": _chat_content(blocks)}
+    if role == "assistant":
+        calls = [
+            _chat_call(block.get("id"), block.get("name"), block.get("arguments"))
+            for block in blocks
+            if block.get("type") == "toolCall"
+        ]
+        thoughts = [b.get("thinking") for b in blocks if b.get("type") == "thinking"]
+        return _chat_answer(blocks, thoughts, calls, message.get("model"))
+    return {"role": "user", "content": _chat_content(blocks)} if role == "user" else None
+
+
+# Qwen Code: entries with `uuid` and `parentUuid`; Gemini's parts.
+
+
+def _read_qwen(entries: Sequence[Entry]) -> list[AgentConversation]:
+    tree = _Tree()
+    for entry in entries:
+        if isinstance(entry.get("uuid"), str):
+            tree.add(entry["uuid"], entry.get("parentUuid"), *_qwen_messages(entry))
+    session = next((str(entry["sessionId"]) for entry in entries if "sessionId" in entry), "")
+    return _with_branches("Qwen Code", session, [_chat_body(path) for _, path in tree.paths()])
+
+
+def _qwen_messages(entry: Entry) -> Iterator[Body]:
+    message = _dict(entry.get("message"))
+    parts = _objects(message.get("parts"))
+    texts = [{"type": "text", **part} for part in parts if "text" in part]
+    for result in (_dict(part.get("functionResponse")) for part in parts):
+        if result:
+            response = _dict(result.get("response"))
+            output = response.get("output", response.get("error"))
+            text = output if isinstance(output, str) else json.dumps(response, ensure_ascii=False)
+            yield {"role": "tool", "tool_call_id": result.get("id"), "content": text}
+    if message.get("role") == "model":
+        calls = [
+            _chat_call(call.get("id"), call.get("name"), call.get("args"))
+            for call in (_dict(part.get("functionCall")) for part in parts)
+            if call
+        ]
+        thoughts = [part["text"] for part in texts if part.get("thought")]
+        said = [part for part in texts if not part.get("thought")]
+        yield _chat_answer(said, thoughts, calls, entry.get("model"))
+    elif message.get("role") == "user" and (texts or any("inlineData" in p for p in parts)):
+        yield {"role": "user", "content": _chat_content([_qwen_block(part) for part in parts])}
+
+
+def _qwen_block(part: Mapping[str, Any]) -> Body:
+    data = _dict(part.get("inlineData"))
+    if data:
+        return {"type": "image", "mimeType": data.get("mimeType"), "data": data.get("data")}
+    return {"type": "text", "text": part.get("text", "")}
+
+
+# opencode: a database of sessions, their messages and the parts of these.
+
+_OPENCODE_PARTS = """
+    SELECT message.session_id, message.id, message.data, part.data
+    FROM message LEFT JOIN part ON part.message_id = message.id
+    ORDER BY message.session_id, message.time_created, message.id, part.id
+"""
+
+
+def _read_opencode(data: bytes, path: str | os.PathLike[str] | None) -> list[AgentConversation]:
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(path) if path is not None else Path(folder, "session.db")
+        if path is None:
+            place.write_bytes(data)
+        try:
+            with closing(open_database(place, timeout=5, must_exist=True)) as database:
+                parents = dict(database.execute("SELECT id, parent_id FROM session"))
+                rows = database.execute(_OPENCODE_PARTS).fetchall()
+        except sqlite3.Error:  # a database of another program
+            return []
+    sessions: dict[str, dict[str, tuple[Body, list[Body]]]] = {}
+    for session, message, head, part in rows:
+        messages = sessions.setdefault(session, {})
+        _, parts = messages.setdefault(message, (_dict(json.loads(head)), []))
+        if part is not None:
+            parts.append(_dict(json.loads(part)))
+    return [
+        AgentConversation(
+            "opencode",
+            session,
+            "sub-agent" if parents.get(session) else "main",
+            _chat_body([each for one in messages.values() for each in _opencode_messages(*one)]),
+        )
+        for session, messages in sessions.items()
+        if any(parts for _, parts in messages.values())
+    ]
+
+
+def _opencode_messages(head: Body, parts: Sequence[Body]) -> Iterator[Body]:
+    if head.get("role") == "user":
+        yield {"role": "user", "content": _chat_content([_opencode_block(p) for p in parts])}
+        return
+    tools = [part for part in parts if part.get("type") == "tool"]
+    calls = [
+        _chat_call(part.get("callID"), part.get("tool"), _dict(part.get("state")).get("input"))
+        for part in tools
+    ]
+    thoughts = [part.get("text") for part in parts if part.get("type") == "reasoning"]
+    yield _chat_answer(parts, thoughts, calls, head.get("modelID"))
+    for part in tools:
+        state = _dict(part.get("state"))
+        text = state.get("output", state.get("error"))
+        yield {"role": "tool", "tool_call_id": part.get("callID"), "content": str(text or "")}
+
+
+def _opencode_block(part: Mapping[str, Any]) -> Body:
+    mime = str(part.get("mime", ""))
+    if part.get("type") == "file" and mime.startswith("image/"):
+        return {"type": "image_url", "image_url": {"url": part.get("url")}}
+    return {"type": "text", "text": part.get("text", "")}
+
+
+# Chat Completions, which the last three are read into.
+
+
+def _chat_body(messages: Sequence[Entry]) -> Body:
+    """The request that continues a conversation. The model is that of its last answer."""
+    models = [message["model"] for message in messages if message.get("model")]
+    return {
+        **({"model": models[-1]} if models else {}),
+        "messages": [
+            {name: value for name, value in message.items() if name != "model"}
+            for message in messages
+        ],
+    }
+
+
+def _chat_call(id: object, name: object, arguments: object) -> Body:
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+    return {"id": id, "type": "function", "function": {"name": name, "arguments": text}}
+
+
+def _chat_answer(
+    blocks: Sequence[Body], thoughts: Sequence[Any], calls: list[Body], model: object
+) -> Body:
+    texts = [block["text"] for block in blocks if block.get("type") == "text" and "text" in block]
+    reasoning = "".join(text for text in thoughts if isinstance(text, str))
+    return {
+        "role": "assistant",
+        "content": "".join(texts),
+        **({"reasoning_content": reasoning} if reasoning else {}),
+        **({"tool_calls": calls} if calls else {}),
+        "model": model,
+    }
+
+
+def _chat_content(blocks: Sequence[Body]) -> str | list[Body]:
+    """Blocks as Chat has them; texts alone are one text."""
+    found = [_chat_block(block) for block in blocks]
+    if all(block["type"] == "text" for block in found):
+        return "\n".join(str(block["text"]) for block in found)
+    return found
+
+
+def _chat_block(block: Body) -> Body:
+    if block.get("type") == "image":
+        url = f"data:{block.get('mimeType')};base64,{block.get('data')}"
+        return {"type": "image_url", "image_url": {"url": url}}
+    if block.get("type") == "image_url":
+        return block
+    return {"type": "text", "text": block.get("text", "")}

@@ -1,0 +1,269 @@
+"""Calls that may be quoted (recovery.md, rules 24, 29, 40, 41, 44 and 46): what quotes them, and
+what says so behind them.
+
+Where a quotation is open calls are tried: a twin of the reading makes them. What follows refuses
+it, and all from the calls to the quotation's close is text; or nothing can refuse it any more.
+"""
+
+from __future__ import annotations
+
+import re
+
+from dsv4._completion.events import Diagnostic, DiagnosticKind
+from dsv4._completion.limits import LONGEST_SPACE
+from dsv4._completion.patterns import pattern
+from dsv4._format import tokens
+from dsv4._parse.quoting import PAIRS, QUOTES, Quoting
+from dsv4._parse.reading import PROSE, Quotation, Reading
+from dsv4._parse.strict_alongside import before_eos
+from dsv4._parse.tag import CALL_TAGS, ENDS, Tag
+from dsv4._parse.text_buffer import Refused, Steps
+
+_MOST_TRIED = 3  # quotations in quotations
+_UNMARKED_LINE = pattern(r"\n(?![ \t]*(?:[-*+]|\d{1,3}[.)])?[ \t]*>)(?!\s*\Z)")
+_OUTDENTED_LINE = pattern(r"\n(?!\t| {4}|[ \t]*(?:\n|\Z))")
+# After these the calls are not as they should be: where a quotation is open, nothing is implied.
+_UNCLEAN: frozenset[DiagnosticKind] = frozenset({"implied_close", "unexpected_text", "cut_short"})
+
+
+# Where calls begin.
+
+
+def may_try(reading: Reading) -> bool:
+    """Whether calls may be tried here: not many stand on each other, and none is in doubt."""
+    is_doubted = bool(reading.refuses) or reading.doubt is not None
+    return not is_doubted and len(reading.quotations) <= _MOST_TRIED
+
+
+def around(reading: Reading, tag: Tag) -> Quotation | None:
+    """What may quote calls, or parts of them, that begin at a tag."""
+    quoting, lines = reading.prose.quoting, reading.prose.quoting.lines()
+    is_tried = any(quotation.start == tag.start for quotation in reading.quotations)
+    if is_tried or lines.fenced or not may_try(reading):
+        return None
+    tried = {one.place for quotation in reading.quotations for one in quotation.openings}
+    before = reading.buffer.just_before(tag.start)
+    enclosing = quoting.enclosing(before, tag.start)
+    openings = tuple(one for one in enclosing if one.place not in tried)
+    partners, is_indented = _partners(quoting, before, tag.start), lines.is_indented
+    if any(not quotation.is_over for quotation in reading.quotations):
+        # What stands before an earlier block is judged behind this one, for both (rule 46).
+        partners, is_indented = (), False
+    if not (openings or partners or is_indented) and lines.is_quoted is None:
+        return None
+    return Quotation(tag.start, openings, partners, lines.is_quoted, is_indented)
+
+
+def _partners(quoting: Quoting, before: str, place: int) -> tuple[str, ...]:
+    """What would quote calls if it stood directly behind them.
+
+    The partner of a quote directly before them (rule 24), or of one that is left open in the
+    paragraph before: `He answered “Let me look.`, a blank line, the calls and `”` (rule 40).
+    """
+    if not quoting.open and before[-1:] in QUOTES:
+        return tuple(PAIRS.get(before[-1], before[-1]))
+    lapsed = quoting.lapsed_before(before, place)
+    return tuple(close for one in lapsed for close in one.closes)
+
+
+def attempt(reading: Reading, quotation: Quotation) -> Steps[Refused]:
+    """Tries calls where a quotation may be. The answer is why they are none, and how far."""
+
+    def assume(twin: Reading, level: int) -> None:
+        quoting = twin.prose.quoting
+        quotation.level = level
+        twin.state = PROSE
+        twin.quotations = (*twin.quotations, quotation)
+        quoting.watch(quotation.openings)
+        if quotation.fence:
+            quoting.begin_line()
+
+    refused = yield assume
+    assert refused is not None
+    return refused
+
+
+# Behind calls.
+
+
+def settle(reading: Reading, ahead: Tag, is_last: bool = True) -> Steps[None]:
+    """Calls are over, or what is removed like them: what follows may say that they were quoted.
+
+    While others follow, only a block quote's mark says so: indentation and a quote directly before
+    the first are judged behind the last (rule 46: two indented blocks, and prose behind them).
+    """
+    if reading.quotations:
+        _look_inside(reading, is_last)
+    for quotation in reading.quotations:
+        if not quotation.is_over and (is_last or quotation.is_marked is not None):
+            yield from _settle(reading, quotation, ahead)
+    check(reading)
+
+
+def _look_inside(reading: Reading, is_last: bool) -> None:
+    """Whether a close stands inside calls that are not as they should be, behind the last tag."""
+    quoting, start = reading.prose.quoting, _last_tag_end(reading, reading.prose.at)
+    if start == reading.prose.at and (
+        all(one.is_over for one in reading.quotations) or not _are_unclean(reading)
+    ):
+        return
+    inside = reading.buffer.slice(start, reading.pos)
+    for end in (tokens.THINK_END, tokens.EOS):  # which end the search
+        inside = inside.partition(end)[0]
+    if not is_last:
+        inside = inside.rstrip()  # a blank line before the next block ends nothing
+    for quotation in reading.quotations:
+        if not quotation.is_over and inside.lstrip().startswith(quotation.partners or "\0"):
+            raise Refused(quotation.level, start)
+    quoting.begin_line(is_begun=True)  # the newline behind a tag is no blank line
+    quoting.follow(inside, start)
+    check(reading, "\n")
+
+
+def _last_tag_end(reading: Reading, start: int) -> int:
+    """Where the last tag of calls ends that were read from `start` on."""
+    at = end = start
+    while at < reading.pos:
+        at = reading.buffer.next_mark(at)
+        tag = reading.buffer.tag_at(at) if at < reading.pos else None
+        at += 1
+        if not isinstance(tag, Tag) or not tag.marked:
+            continue
+        if tag.closing or reading.rules.kind(tag) in CALL_TAGS:
+            at = end = tag.end
+    return min(end, reading.pos)
+
+
+def _settle(reading: Reading, quotation: Quotation, ahead: Tag) -> Steps[None]:
+    """Whether what directly follows the calls says that they were quoted."""
+    quotation.is_over = True
+    block = reading.buffer.slice(quotation.start, reading.pos)
+    ended = ahead.kind in ENDS or (ahead.kind == "think" and reading.prose.reasoning)
+    is_marked = quotation.is_marked or (quotation.is_marked is False and not ended)
+    is_quoted = is_marked and _UNMARKED_LINE.search(block) is None
+    prose_follows = ahead.kind in ("text", "brace") and bool(reading.buffer.at(ahead.start))
+    if not is_quoted and quotation.is_indented and prose_follows:
+        is_quoted = _OUTDENTED_LINE.search(block) is None
+    if is_quoted or (yield from _is_closed(reading, quotation.partners)):
+        raise Refused(quotation.level, reading.pos)
+
+
+def _is_closed(reading: Reading, partners: tuple[str, ...]) -> Steps[bool]:
+    """Whether one of these stands directly behind the calls, white space aside."""
+    if not partners:
+        return False
+    buffer = reading.buffer
+    at = yield from buffer.past_space(reading.pos, LONGEST_SPACE)
+    if at - reading.pos > LONGEST_SPACE:
+        return False
+    for partner in partners:
+        while partner.startswith(buffer.slice(at, at + len(partner))):
+            if buffer.end > at + len(partner) or not (yield from buffer.more()):
+                break
+        behind = buffer.at(at + len(partner))
+        # A quote behind a line's end and before a word opens the next quotation.
+        is_new = "\n" in buffer.slice(reading.pos, at) and behind.isalpha()
+        opens = is_new and partner[0] in PAIRS
+        is_whole = behind != partner[0] or len(partner) == 1
+        if buffer.slice(at, at + len(partner)) == partner and is_whole and not opens:
+            return True
+    return False
+
+
+def note_text(reading: Reading, text: str) -> None:
+    """Text is shown behind calls that are tried."""
+    if text.isspace():
+        return
+    for quotation in reading.quotations:
+        quotation.is_behind = True
+        if quotation.fence:
+            raise Refused(quotation.level, reading.pos)
+
+
+def check(reading: Reading, following: str | None = None) -> None:
+    """Whether a quotation was closed that was open where calls began; or can be no more.
+
+    `following` is the character behind what has come, if it is known.
+    """
+    quoting, tried = reading.prose.quoting, reading.quotations
+    if not tried:
+        return
+    quoting.check(following)
+    openings = {one.place: (q.level, one.kind) for q in tried for one in q.openings}
+    for place, end in quoting.closed.items():  # the first counts, however the text was cut
+        if place in openings:
+            level, kind = openings[place]
+            raise Refused(level, end, is_dropped=kind == "named")
+    quoting.closed.clear()  # none of them counts
+    reading.quotations = tuple(
+        q for q in tried if q.fence or not q.is_over or any(map(quoting.may_close, q.openings))
+    )
+    if not reading.quotations:
+        quoting.watched = frozenset()
+
+
+# Where they end.
+
+
+def end_section(reading: Reading, end: int) -> None:
+    """Reasoning or content ends: no quotation is open any more. A fence is, with more behind it."""
+    check(reading, "\n")
+    for quotation in reading.quotations:
+        if quotation.fence:
+            raise Refused(quotation.level, end)
+    reading.quotations = ()
+
+
+def end_text(reading: Reading, is_cut: bool) -> None:
+    """All text ends.
+
+    Where it was cut, a quotation might still have been closed behind prose (rule 29), and more of
+    an example might have followed (rule 41).
+    """
+    check(reading, "\n")
+    for quotation in reading.quotations:
+        is_broken = bool(quotation.fence) and not _are_whole(reading, quotation)
+        is_open = bool(quotation.fence) or quotation.is_behind
+        if is_broken or (is_cut and is_open):
+            end = before_eos(reading.buffer)
+            raise Refused(quotation.level, end, is_dropped=bool(quotation.fence) and is_cut)
+    reading.quotations = ()
+
+
+def _are_whole(reading: Reading, quotation: Quotation) -> bool:
+    """Whether all calls that were tried are made; or removed, where none may be."""
+    tally, forbidden = reading.tally, reading.settings.forbidden
+    is_made = forbidden or tally.calls_completed > quotation.made_before
+    is_cut = tally.cut or unmade(reading) != quotation.unmade_before
+    if not is_made or is_cut or thought_end(reading, quotation.start) is not None:
+        return False
+    # A fence that closes in calls that are not as they should be is closed.
+    text = reading.buffer.slice(quotation.start, reading.buffer.end)
+    closes = re.search(rf"(?m)^[ \t]*{re.escape(quotation.fence)}", text) is not None
+    return not (closes and _are_unclean(reading))
+
+
+def _are_unclean(reading: Reading) -> bool:
+    return any(isinstance(one, Diagnostic) and one.kind in _UNCLEAN for one in reading.events)
+
+
+def thought_end(reading: Reading, start: int) -> int | None:
+    """Where reasoning ends, be it in a value: that ends a fence too (rule 15)."""
+    if not reading.prose.reasoning:
+        return None
+    at = reading.buffer.acting(start, reading.buffer.end).find(tokens.THINK_END)
+    return None if at < 0 else start + at
+
+
+def unmade(reading: Reading) -> int:
+    """How many calls were met so far and are not made."""
+    tally = reading.tally
+    completed = tally.calls_seen if reading.settings.forbidden else tally.calls_completed
+    return tally.calls_seen - completed + tally.calls_unread
+
+
+def in_fence(reading: Reading, tag: Tag) -> Quotation:
+    """Calls in a fence that may never be closed (rule 41)."""
+    made, before = reading.tally.calls_completed, unmade(reading)
+    fence = reading.prose.quoting.lines().fence
+    return Quotation(tag.start, fence=fence, made_before=made, unmade_before=before)

@@ -1,0 +1,102 @@
+"""`dsv4 heal` before the stand-in for the official API: what clients send is taken."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gateway import Gateway, gateway, run
+
+REQUESTS = Path(__file__).parent / "dsh"  # made from its public source, not recorded
+DSH = sorted(REQUESTS.glob("dsh-*.json"))
+USER = {"role": "user", "content": "hi"}
+PATHS = {"chat": "/v1/chat/completions", "messages": "/v1/messages", "responses": "/v1/responses"}
+SCHEMA = {"name": "n", "schema": {"type": "object"}}
+SEARCHED = [
+    {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}},
+    {"type": "web_search_tool_result", "tool_use_id": "s", "content": []},
+    {"type": "text", "text": "found"},
+]
+
+
+@asynccontextmanager
+async def healed() -> AsyncIterator[Gateway]:
+    async with (
+        gateway(stand_in="deepseek-api") as api,
+        gateway(settings_backend="chat", upstream=api.url, adapt_for="deepseek-api") as heal,
+    ):
+        yield heal
+
+
+@pytest.mark.parametrize("path", DSH, ids=lambda path: path.stem)
+def test_requests_of_dsh(path: Path) -> None:
+    """DeepSeek's own agent, straight to the stand-in and through heal."""
+    asked = json.loads(path.read_text("utf-8"))
+
+    async def scenario() -> None:
+        async with gateway(stand_in="deepseek-api") as api:
+            assert (await api.post(asked["path"], asked["body"]))[0] == 200
+        async with healed() as heal:
+            status, headers, answer = await heal.post(asked["path"], asked["body"])
+            assert (status, headers.get("x-dsv4-adapted")) == (200, None), answer
+
+    assert DSH
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("protocol", "body", "adapted"),
+    [
+        ("chat", {"messages": [USER, {"role": "assistant", "content": "H", "prefix": True}]}, None),
+        (
+            "chat",
+            {"messages": [USER], "response_format": {"type": "json_schema", "json_schema": SCHEMA}},
+            "response-format",
+        ),
+        ("chat", {"messages": [USER], "tools": [{"type": "deepseek_web_search"}]}, None),
+        (
+            "chat",
+            {"messages": [{"role": "latest_reminder", "content": "2026-11-09,Monday"}, USER]},
+            None,
+        ),
+        ("chat", {"messages": [USER], "safety_check": {"level": "low"}}, None),
+        ("messages", {"model": "claude-opus-5", "messages": [USER]}, "model-name"),
+        (
+            "messages",
+            {"model": "deepseek-flash[1m]", "max_tokens": 500_000, "messages": [USER]},
+            "model-name,limits",
+        ),
+        (
+            "messages",
+            {"messages": [USER, {"role": "assistant", "content": SEARCHED}, USER]},
+            None,
+        ),
+        ("responses", {"input": "hi", "safety_check": {"level": "high"}}, None),
+    ],
+)
+def test_what_the_api_would_refuse_or_lose(
+    protocol: str, body: dict[str, Any], adapted: str | None
+) -> None:
+    async def scenario() -> None:
+        async with healed() as heal:
+            sent = {"model": "deepseek-flash", **body}
+            if protocol == "messages":
+                sent.setdefault("max_tokens", 64)
+            status, headers, answer = await heal.post(PATHS[protocol], sent)
+            assert (status, headers.get("x-dsv4-adapted")) == (200, adapted), answer
+
+    run(scenario())
+
+
+def test_fim_goes_to_the_apis_own_route() -> None:
+    async def scenario() -> None:
+        async with healed() as heal:
+            body = {"model": "deepseek-flash", "prompt": "a", "max_tokens": 4}
+            assert (await heal.post("/beta/completions", body))[0] == 200
+            assert (await heal.post("/beta/embeddings", body))[0] == 404
+
+    run(scenario())

@@ -1,0 +1,163 @@
+"""Session files of real agents, as their conversations: tests/agent_sessions has what each left in
+its home after a few turns, a fork, a sub-agent, a picture and a compaction."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dsv4._inputs.agent_sessions import (
+    AgentConversation,
+    is_agent_session,
+    read_agent_session,
+)
+from dsv4._inputs.request_bodies import RequestOverrides
+
+FOLDER = Path(__file__).with_name("agent_sessions")
+FILES = sorted(path for path in FOLDER.iterdir())
+
+
+def conversations(name: str) -> list[AgentConversation]:
+    return read_agent_session((FOLDER / name).read_bytes(), FOLDER / name)
+
+
+def messages(conversation: AgentConversation, dialect: Any = None) -> list[Any]:
+    read = RequestOverrides(dialect=dialect).read(conversation.body, rules="body")
+    return list(read.request.messages)
+
+
+def story(conversation: AgentConversation) -> list[str]:
+    """What users said, what was called, and what came back, in a word each."""
+    told = []
+    for message in messages(conversation):
+        if message["role"] == "assistant":
+            calls = message.get("tool_calls") or ()
+            told += [f"{call['function']['name']}()" for call in calls] or ["answer"]
+        elif message["role"] == "tool":
+            told.append("result")
+        elif message["role"] == "user" and "RUN: " in str(message["content"]):
+            told.append(str(message["content"]).split("RUN: ")[1].splitlines()[0])
+    return told
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+class TestEveryFile:
+    def test_it_is_recognised_by_its_first_bytes(self, path: Path) -> None:
+        assert is_agent_session(path.read_bytes()[:4096])
+
+    def test_each_conversation_is_a_request_with_a_prompt(self, path: Path) -> None:
+        found = conversations(path.name)
+        assert found
+        for conversation in found:
+            read = RequestOverrides().read(conversation.body, rules="body")
+            assert "<｜User｜>" in str(read.request.encode())
+            assert [m for m in read.request.messages if m.get("reasoning_content")]  # type: ignore[union-attr]
+
+    def test_every_call_has_its_result(self, path: Path) -> None:
+        for conversation in conversations(path.name):
+            told = messages(conversation)
+            called = [c["id"] for m in told for c in m.get("tool_calls") or ()]
+            returned = [m["tool_call_id"] for m in told if m["role"] == "tool"]
+            assert called == returned
+
+
+class TestBranches:
+    def test_claude_code_goes_on_behind_a_compaction(self) -> None:
+        before, after = conversations("claude-1.jsonl")
+        assert (before.branch, after.branch) == ("compacted", "main")
+        assert story(before)[-4:] == ["echo forked", "Bash()", "result", "answer"]
+        assert story(after) == ["echo after", "Bash()", "result", "answer"]
+        assert "This session is being continued" in str(messages(after))
+
+    def test_the_sub_agent_of_claude_code_has_a_file_of_its_own(self) -> None:
+        (one,) = conversations("claude-2.jsonl")
+        assert one.branch == "sub-agent"
+        assert story(one) == ["echo from the sub-agent", "Bash()", "result", "answer"]
+
+    def test_lines_of_one_turn_and_results_of_parallel_calls_are_one_turn(self) -> None:
+        (one,) = conversations("claude-parallel-1.jsonl")
+        first = ["echo one", "Bash()", "Bash()", "result", "result", "answer"]
+        assert story(one) == [*first, "echo three", "Bash()", "result", "answer"]
+
+    def test_codex_replaces_its_history_when_it_compacts(self) -> None:
+        *before, last = conversations("codex-compacted-1.jsonl")
+        assert [one.branch for one in before] == ["compacted"] * len(before)
+        assert len(before) >= 1
+        assert last.branch == "main"
+        assert "Another language model started" in str(last.body["input"])
+
+    def test_opencode_has_a_session_for_each_sub_agent(self) -> None:
+        by_branch = {one.branch: one for one in conversations("opencode-1.db")}
+        assert story(by_branch["sub-agent"]) == [
+            "echo from the sub-agent",
+            "bash()",
+            "result",
+            "answer",
+        ]
+        assert "task()" in story(by_branch["main"])
+
+    def test_an_edited_message_begins_a_branch(self) -> None:
+        """pi's tree: the second message is sent again with another text."""
+        lines = [json.loads(line) for line in (FOLDER / "pi-1.jsonl").read_text().splitlines()]
+        users = [one for one in lines if one.get("message", {}).get("role") == "user"]
+        edited = {**users[1], "id": "edited", "message": {"role": "user", "content": "Other"}}
+        data = "\n".join(json.dumps(one) for one in [*lines, edited]).encode()
+        branch, main = read_agent_session(data)
+        assert (branch.branch, main.branch) == ("branch", "main")
+        assert messages(main)[-1]["content"] == "Other"
+        assert messages(main)[:-1] == messages(branch)[: len(messages(main)) - 1]
+
+
+class TestContent:
+    def test_pictures_stay_pictures(self) -> None:
+        for name in ("codex-1.jsonl", "opencode-1.db", "pi-1.jsonl", "claude-3.jsonl"):
+            main = conversations(name)[-1]
+            read = RequestOverrides(dialect="v4.1").read(main.body, rules="body")
+            assert len(read.request.encode().images) == 1, name
+
+    def test_claude_code_keeps_its_system_prompt_and_tools(self) -> None:
+        main = conversations("claude-3.jsonl")[-1]
+        assert {"Bash", "Read"} <= {tool["name"] for tool in main.body["tools"]}
+        assert main.body["system"]
+        assert main.body["model"] == "deepseek-v4"
+
+
+class TestRequests:
+    def test_each_turn_of_the_model_has_the_request_that_it_answered(self) -> None:
+        (main,) = conversations("pi-1.jsonl")
+        lengths = [len(body["messages"]) for body in main.requests()]
+        assert lengths == [1, 3, 5, 7]
+        (codex,) = conversations("codex-1.jsonl")
+        assert all(body["input"][-1]["type"] != "reasoning" for body in codex.requests())
+
+
+class TestOtherFiles:
+    @pytest.mark.parametrize(
+        "data",
+        [
+            b"",
+            b"{",
+            b"no JSON at all\n" * 3,
+            b'{"messages": [{"role": "user", "content": "Hi"}]}\n',
+            b'{"type": "session_meta", "payload": 4}\n',
+            b'{"uuid": 1}\n[]\nnull\n',
+            b"SQLite format 3\0",
+        ],
+    )
+    def test_what_is_none_has_no_conversations(self, data: bytes) -> None:
+        assert read_agent_session(data) == []
+
+    def test_a_line_that_is_being_written_is_passed_over(self) -> None:
+        data = (FOLDER / "pi-1.jsonl").read_bytes()
+        whole = len(messages(read_agent_session(data)[0]))
+        cut = data[: data.rstrip(b"\n").rfind(b"\n") + 40]
+        assert len(messages(read_agent_session(cut)[0])) == whole - 1
+
+    def test_a_circle_of_parents_ends(self) -> None:
+        data = (FOLDER / "qwen-1.jsonl").read_text("utf-8").splitlines()
+        entries = [json.loads(line) for line in data]
+        entries[0]["parentUuid"] = entries[-1]["uuid"]
+        read_agent_session("\n".join(map(json.dumps, entries)).encode())
