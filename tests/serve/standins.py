@@ -17,7 +17,7 @@ import subprocess
 import threading
 import time
 from array import array
-from collections.abc import AsyncIterator, Sequence, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
