@@ -109,11 +109,14 @@ class Healer:
         profile, dialect = self._profile, self._dialect
         if profile is None or tokenizer is None or dialect is None:
             return None
-        name = profile.own_dialect(served_name(dialect))
         chat_body, _ = marked_chat_body(body, protocol)
         if self.adapter.server is not None:
             chat_body, _ = adaptations.adapted(chat_body, self.adapter.server)
+        # The official API's goes by the model, unless the operator names one.
+        by_model = profile.dialect_of_body is not None and self._settings.dialect is None
         try:
+            known = None if by_model and chat_body.get("model") else served_name(dialect)
+            name = profile.own_dialect(known, chat_body)
             prompt = shielded_prompt(shielded(chat_body), profile, name)
         except EncodeError:
             return None
