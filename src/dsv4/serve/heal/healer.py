@@ -22,7 +22,7 @@ from dsv4.serve.heal.request_adapter import RequestAdapter
 from dsv4.serve.heal.upstream_habits import UpstreamHabits
 from dsv4.serve.settings import Settings
 from dsv4.serve.storage.stored_turns import SampledTurns
-from dsv4.serve.storage.turn_stores import MemoryTurnStore
+from dsv4.serve.storage.turn_stores import MOST_TURNS, MemoryTurnStore
 from dsv4.tokens import Tokenizer
 from dsv4.verify.token_counts import PromptCounter
 
@@ -42,7 +42,7 @@ class Healer:
         self._settings = settings
         if turns.store is None and settings.replay_store == "sealed":
             # Chat Completions has no field that a sealed turn could travel in.
-            memory = MemoryTurnStore(settings.replay_entries, settings.replay_bytes)
+            memory = MemoryTurnStore(MOST_TURNS, settings.replay_bytes)
             turns = SampledTurns(memory, turns.seal)
         self._turns = turns
         self._dialect: Dialect | None = None
