@@ -49,7 +49,7 @@ PYRIGHT := if $(BIN)/pyright --version >/dev/null 2>&1; \
 	then $(BIN)/pyright --pythonpath $(BIN)/python $$FILES; \
 	else echo "pyright cannot run here, so mypy alone has checked the types"; fi
 
-.PHONY: demo examples test run-tests check-all check-types test-coverage test-training test-all test-thorough test-mutants test-grammar test-large test-pythons test-wheel test-browser test-static-playground test-llamacpp test-official test-vllm test-sglang test-litellm clients implementations follow official-copies docs site dist format bench fuzz slips clean
+.PHONY: demo examples test run-tests check-all check-types test-coverage test-training test-all test-thorough test-mutants test-grammar test-large test-pythons test-wheel test-browser test-static-playground test-llamacpp test-official test-vllm test-sglang test-litellm clients implementations follow official-copies docs site dist release-rehearsal format bench fuzz slips clean
 
 demo: $(VENV)/installed
 	$(BIN)/python examples/demo.py
@@ -147,6 +147,11 @@ dist: $(VENV)/installed-for-dist
 	rm -rf dist
 	$(BIN)/python -m build
 	$(BIN)/python -m twine check --strict dist/*
+
+# What a release does, without publishing: builds dist/, installs the wheel with what the README's first
+# screen needs into an environment of its own, and runs the commands and examples of README.md from it.
+release-rehearsal: dist
+	$(BIN)/python scripts/release_rehearsal.py dist
 
 # The backend, grammars, the chat template and the profile with a real llama.cpp and a tiny model: the
 # program `llama-server` if there is one (or LLAMA_SERVER names it), else the package xllamacpp. Its own

@@ -30,6 +30,8 @@ AGENTS = (
     Package("pi", "@mariozechner/pi-coding-agent", "0.73.1", "pi"),
     Package("qwen", "@qwen-code/qwen-code", "0.15.10", "Qwen Code"),
 )
+# DeepSeek's own agent. It is tried, and what fails is said: no errand is run with it.
+DSH = Package("dsh", "@deepseek-ai/dsh", "0.1.5-rc.2", "dsh")
 # LiteLLM needs an older `openai`, and `mcp`, which it does not declare. pydantic-ai's Anthropic
 # model needs an `anthropic` before 2.
 SDKS = {

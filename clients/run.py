@@ -84,9 +84,20 @@ def _install(args: argparse.Namespace) -> None:
     for package in install.AGENTS:
         if not args.names or package.name in args.names:
             installation.install_agent(package)
+    if not args.names or install.DSH.name in args.names:
+        _try_dsh(installation)
     if not args.names or set(args.names) & set(_sdk_names()):
         for environment in install.SDKS:
             installation.install_sdks(environment)
+
+
+def _try_dsh(installation: install.Installation) -> None:
+    """Its requests are in the tests; a release that can be installed deserves an errand."""
+    try:
+        installation.install_agent(install.DSH)
+        print("dsh can be installed now, and has no errand yet")
+    except Failure as problem:
+        print(f"dsh is not run: {problem}")
 
 
 # A network of its own.

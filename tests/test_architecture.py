@@ -30,7 +30,7 @@ ENGINE = (
     {"dsv4._decode"},
 )
 LIBRARY = (
-    {"dsv4.api", "dsv4.grammar", "dsv4.tokens"},
+    {"dsv4._fit", "dsv4.api", "dsv4.grammar", "dsv4.tokens"},
     {"dsv4._inputs"},
     {"dsv4.profiles"},
     {"dsv4._check", "dsv4.compat", "dsv4.trajectories", "dsv4.verify"},

@@ -63,17 +63,17 @@ def has_invalid_arguments(arguments: dict[str, Any], schema: dict[str, Any]) -> 
 def test_arguments_are_held_against_the_schema_and_its_references(
     arguments: dict[str, Any], is_valid: bool, library: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With `jsonschema`, and without it as far as types, names and choices go."""
+    """With the validator, and without it as far as types, names and choices go."""
     if library:
-        pytest.importorskip("jsonschema")
-    monkeypatch.setattr("dsv4._check.call_checks._has_jsonschema", lambda: library)
+        pytest.importorskip("jsonschema_rs")
+    monkeypatch.setattr("dsv4._check.call_checks.has_validator", lambda: library)
     assert has_invalid_arguments(arguments, REFERRING) is not is_valid
 
 
 def test_true_is_not_one_of_the_numbers_that_a_schema_lists(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("dsv4._check.call_checks._has_jsonschema", lambda: False)
+    monkeypatch.setattr("dsv4._check.call_checks.has_validator", lambda: False)
     assert has_invalid_arguments({"n": True}, {"properties": {"n": {"enum": [1]}}})
     assert not has_invalid_arguments({"n": 1.0}, {"properties": {"n": {"enum": [1]}}})
 

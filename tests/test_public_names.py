@@ -82,6 +82,7 @@ def test_the_package() -> None:
         *("Ending", "EndingKind", "Omission", "OmissionRule", "set_cache_size"),
         # parsing
         *("parse", "parse_task", "Message", "ToolCall", "StreamParser", "assemble"),
+        *("fit_arguments", "FittedArguments"),
         *("ReasoningDelta", "ContentDelta", "ToolCallStart", "ArgumentsDelta", "ToolCallEnd"),
         *("ToolCallAborted", "Diagnostic", "StopHit", "End", "Event"),
         *("Finish", "AbortReason", "DiagnosticKind", "Hold"),

@@ -126,6 +126,70 @@ def test_the_workflow_is_yaml() -> None:
     yaml = pytest.importorskip("yaml")
     workflow = yaml.safe_load(read(".github/workflows/ci.yml"))
     assert {"check", "tests", "distributions"} <= set(workflow["jobs"])
+    others = [*ROOT.glob(".github/**/*.yml"), ROOT / ".pre-commit-config.yaml"]
+    assert len(others) > 5
+    assert all(isinstance(yaml.safe_load(path.read_text("utf-8")), dict) for path in others)
+
+
+@pytest.mark.parametrize("name", ["ci", "follow"])
+def test_actions_are_pinned_by_hash(name: str) -> None:
+    """A tag can be moved to other code; a hash with the release behind it cannot."""
+    workflow = (ROOT / ".github" / "workflows" / f"{name}.yml").read_text("utf-8")
+    used = re.findall(r"uses: (.*)", workflow)
+    assert used
+    pinned = re.compile(r"[\w-]+/[\w/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
+    assert [action for action in used if not pinned.fullmatch(action)] == []
+
+
+class TestRehearsal:
+    """What `make release-rehearsal` makes of README.md."""
+
+    @pytest.fixture
+    def rehearsal(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
+        module = loaded("scripts/release_rehearsal.py")
+        monkeypatch.setattr(module, "HERE", tmp_path)
+        monkeypatch.setattr(module, "SERVING_SECONDS", 1)
+        (tmp_path / "user").mkdir()
+        return module
+
+    def test_it_runs_every_command_and_reaches_no_other_machine(
+        self, rehearsal: ModuleType
+    ) -> None:
+        readme = (ROOT / "README.md").read_text("utf-8")
+        commands = list(rehearsal.commands(readme))
+        assert len(commands) == len(re.findall("^dsv4 ", readme, re.MULTILINE)) > 8
+        assert not [line for line in commands if "://" in rehearsal.PLACEHOLDER.sub("", line)]
+
+    @pytest.mark.parametrize(
+        ("code", "problem"),
+        [
+            ("pass", ""),
+            ("raise SystemExit(1)", ""),
+            ("raise SystemExit(2)", "status 2"),
+            ("raise KeyError(3)", "KeyError: 3"),
+        ],
+    )
+    def test_a_command_that_fails_is_named(
+        self, rehearsal: ModuleType, code: str, problem: str
+    ) -> None:
+        said = rehearsal.ending_failure([sys.executable, "-c", code])
+        assert problem in said
+        assert bool(said) == bool(problem)
+
+    @pytest.mark.parametrize(
+        ("code", "problem"),
+        [
+            ("print('http://127.0.0.1:1', flush=True); import time; time.sleep(9)", ""),
+            ("print('http://127.0.0.1:1'); raise SystemExit(2)", "status 2"),
+            ("import time; time.sleep(9)", "status -15: "),
+        ],
+    )
+    def test_a_server_that_does_not_serve_is_named(
+        self, rehearsal: ModuleType, code: str, problem: str
+    ) -> None:
+        said = rehearsal.serving_failure([sys.executable, "-c", code])
+        assert problem in said
+        assert bool(said) == bool(problem)
 
 
 class TestLinksToThePlayground:

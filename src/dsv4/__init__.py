@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from dsv4._encode.encode import encode
     from dsv4._encode.prompt import Field, Omission, OmissionRule, Origin, Piece, Prompt
     from dsv4._encode.tools import set_cache_size
+    from dsv4._fit.fit_arguments import FittedArguments, fit_arguments
     from dsv4._format.dialects import DIALECTS, V3_2_SERVED, Dialect, dialect_for
     from dsv4._format.endings import Ending, EndingKind
     from dsv4._format.tokens import Special
@@ -63,6 +64,7 @@ __all__ = [
     "Finding",
     "FindingKind",
     "Finish",
+    "FittedArguments",
     "Hold",
     "ImageError",
     "ImageGrid",
@@ -93,6 +95,7 @@ __all__ = [
     "decode",
     "dialect_for",
     "encode",
+    "fit_arguments",
     "image_block",
     "image_grid",
     "image_size",
@@ -118,6 +121,7 @@ _NAMES_OF_MODULES = {
     "dsv4._encode.encode": "encode",
     "dsv4._encode.prompt": "Field Omission OmissionRule Origin Piece Prompt",
     "dsv4._encode.tools": "set_cache_size",
+    "dsv4._fit.fit_arguments": "FittedArguments fit_arguments",
     "dsv4._format.dialects": "DIALECTS V3_2_SERVED Dialect dialect_for",
     "dsv4._format.endings": "Ending EndingKind",
     "dsv4._format.tokens": "Special",

@@ -17,7 +17,7 @@ import subprocess
 import threading
 import time
 from array import array
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
@@ -502,7 +502,7 @@ def free_port() -> int:
 
 
 @contextmanager
-def redis_server(folder: Path, port: int = 0) -> Iterator[str]:
+def redis_server(folder: Path, port: int = 0, arguments: Sequence[str] = ()) -> Iterator[str]:
     """The URL of a Redis server of the tests' own, which keeps its data in a folder where it is
     given a port. Skips the test where none is installed."""
     program = shutil.which("redis-server")
@@ -511,7 +511,7 @@ def redis_server(folder: Path, port: int = 0) -> Iterator[str]:
     keeps = ["--appendonly", "yes", "--appendfsync", "always"] if port else []
     port = port or free_port()
     command = [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", folder]
-    server = subprocess.Popen([*command, *keeps], stdout=subprocess.DEVNULL)
+    server = subprocess.Popen([*command, *keeps, *arguments], stdout=subprocess.DEVNULL)
     try:
         for _ in range(100):
             with socket.socket() as probe:

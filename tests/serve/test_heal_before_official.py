@@ -90,3 +90,13 @@ def test_what_the_api_would_refuse_or_lose(
             assert (status, headers.get("x-dsv4-adapted")) == (200, adapted), answer
 
     run(scenario())
+
+
+def test_fim_goes_to_the_apis_own_route() -> None:
+    async def scenario() -> None:
+        async with healed() as heal:
+            body = {"model": "deepseek-flash", "prompt": "a", "max_tokens": 4}
+            assert (await heal.post("/beta/completions", body))[0] == 200
+            assert (await heal.post("/beta/embeddings", body))[0] == 404
+
+    run(scenario())

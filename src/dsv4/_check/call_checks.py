@@ -1,6 +1,6 @@
 """Rules on calls, their results, and the tools and schemas that they belong to.
 
-Arguments are checked with `jsonschema` where it is installed, else by hand as far as types, names
+Arguments are checked with the validator where it is installed, else by hand as far as types, names
 and choices go.
 """
 
@@ -9,11 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from functools import lru_cache
-from importlib import import_module
-from importlib.util import find_spec
 from itertools import islice
-from typing import Any, NamedTuple
 
 from dsv4._check.findings import (
     CheckedCall,
@@ -23,6 +19,12 @@ from dsv4._check.findings import (
     quoted_json,
 )
 from dsv4._encode.inputs import maybe_dict
+from dsv4._fit.schema_validator import (
+    SchemaProblem,
+    has_validator,
+    schema_error,
+    validator_of,
+)
 from dsv4.api.own_bodies import role_of
 from dsv4.errors import Location, path_of
 from dsv4.schema import (
@@ -46,14 +48,9 @@ from dsv4.schema import (
 MOST_PROBLEMS = 5
 
 
-class SchemaProblem(NamedTuple):
-    path: Location
-    text: str
-
-
 def argument_problems(value: object, schema: Schema) -> list[SchemaProblem]:
     """What of a value its schema does not allow."""
-    find = _by_jsonschema if _has_jsonschema() else _by_hand
+    find = _by_validator if has_validator() else _by_hand
     try:
         return find(value, schema)[:MOST_PROBLEMS]
     except Exception:  # a schema may be anything: references into nowhere, patterns that are none
@@ -72,9 +69,7 @@ def invalid_schema(schema: object) -> str | None:
     if not isinstance(required, list) or not all(isinstance(name, str) for name in required):
         return f"required: found {quoted_json(required)}, expected a list of names"
     fault = next(schema_faults(schema), None)
-    if fault is None and _has_jsonschema():
-        return _invalid_by_jsonschema(schema)
-    return fault
+    return schema_error(schema) if fault is None and has_validator() else fault
 
 
 def schema_faults(schema: Schema) -> Iterator[str]:
@@ -123,42 +118,13 @@ _NAMED_SCHEMAS = {"properties", "$defs", "definitions", "patternProperties"}
 _WITH_SCHEMAS = {*_NAMED_SCHEMAS, *COMBINATIONS, "items", "prefixItems", "additionalProperties"}
 
 
-@lru_cache
-def _has_jsonschema() -> bool:
-    return find_spec("jsonschema") is not None
-
-
 # With the library.
 
 
-def _validator(schema: Schema) -> Any:
-    draft = import_module("jsonschema").validators.validator_for(schema)
-    # A registry of its own: the library would look for references on the network.
-    return draft(schema, registry=import_module("referencing").Registry())
-
-
-def _by_jsonschema(value: object, schema: Schema) -> list[SchemaProblem]:
-    errors = _validator(schema).iter_errors(value)
-    results = [
-        SchemaProblem(tuple(error.absolute_path), _in_short(error.message)) for error in errors
-    ]
-    return sorted(results, key=lambda problem: list(map(str, problem.path)))
-
-
-def _in_short(message: str) -> str:
-    line = " ".join(message.split())
-    return line if len(line) <= 160 else line[:159] + "…"
-
-
-def _invalid_by_jsonschema(schema: Schema) -> str | None:
-    try:
-        _validator(schema).check_schema(schema)
-    except import_module("jsonschema").SchemaError as error:
-        path = ".".join(map(str, error.absolute_path))
-        return _in_short(f"{path}: {error.message}" if path else error.message)
-    except Exception:
-        return None
-    return None
+def _by_validator(value: object, schema: Schema) -> list[SchemaProblem]:
+    validator = validator_of(schema)
+    problems = (validator.problems(value) if validator else None) or []
+    return sorted(problems, key=lambda problem: list(map(str, problem.path)))
 
 
 # By hand: types, required and unknown names, choices, and what is inside.

@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from dsv4.tokens import Tokenizer
 
 
-CONVERSATION_FILE = "a JSON list of messages or a Chat request"
-
-
 @dataclass(kw_only=True)
 class FilesOptions:
     """One file or several."""

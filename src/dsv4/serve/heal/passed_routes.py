@@ -38,6 +38,14 @@ USUAL_ROUTES = (
     "POST /v1/rerank",
     "POST /v1/audio/*",
 )
+# Further ones that the official API has. Files cannot be sent up here: only JSON is passed on.
+OFFICIAL_ROUTES = (
+    "POST /beta/completions",
+    "GET /files",
+    "GET /files/*",
+    "DELETE /files/*",
+    "GET /user/balance",
+)
 METHODS = ("GET", "POST", "DELETE")
 # Of an answer's head, what clients act on.
 _HEADERS_KEPT = ("content-type", "content-encoding", "retry-after", "x-request-id")
@@ -70,7 +78,8 @@ class PassedRoute(ReportedRoute):
 
     def __init__(self, server: GatewayState) -> None:
         super().__init__(server, PASSED)
-        rules = (*USUAL_ROUTES, *server.settings.passed_routes)
+        official = OFFICIAL_ROUTES if server.model.is_official else ()
+        rules = (*USUAL_ROUTES, *official, *server.settings.passed_routes)
         self._rules = [_rule(text) for text in rules]
 
     def _error_body(self, scope: asgi.Scope, error: ApiError) -> tuple[int, JsonObject]:

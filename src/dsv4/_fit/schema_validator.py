@@ -1,0 +1,165 @@
+"""The one validator of JSON Schemas: whether a value fits a schema, and what of it does not.
+
+Schemas come from clients, so nothing outside of a schema is ever fetched, and no schema takes more
+than a bounded time: references may make a small one stand for 2^30 branches.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import lru_cache
+from importlib import import_module
+from importlib.util import find_spec
+from itertools import islice
+from typing import Any, NamedTuple
+
+from dsv4.errors import Location
+from dsv4.schema import Schema, resolve
+
+# A schema of more characters is not used, and one of more than a few is not kept.
+_LONGEST_SCHEMA, _LONGEST_KEPT = 1 << 20, 1 << 16
+# So many pairs of a schema and a value are looked at, so deep.
+_MOST_PAIRS, _DEEPEST = 5_000, 64
+
+
+class SchemaProblem(NamedTuple):
+    """What does not fit: where in the value, in the validator's words; the keyword, the types that
+    it names, and where in the schema it stands. Of alternatives, `inside` has what each of them
+    says."""
+
+    path: Location
+    text: str
+    keyword: str = ""
+    types: tuple[str, ...] = ()
+    schema_path: Location = ()
+    inside: tuple[SchemaProblem, ...] = ()
+
+
+@lru_cache
+def has_validator() -> bool:
+    """Whether the library is installed."""
+    return find_spec("jsonschema_rs") is not None
+
+
+class SchemaValidator:
+    """A schema that was compiled."""
+
+    def __init__(self, schema: Schema, compiled: Any) -> None:
+        self.schema = schema
+        self._compiled = compiled
+        text = json.dumps(schema)
+        self._refers = '"$ref"' in text
+        self._is_unbounded = '"$dynamicRef"' in text or '"$recursiveRef"' in text
+
+    def problems(self, value: object) -> list[SchemaProblem] | None:
+        """What of a value does not fit. None: nobody can say, or not in time."""
+        if self._is_unbounded or (self._refers and not self._is_small(value)):
+            return None
+        try:
+            if self._compiled.is_valid(value):
+                return []
+            return [_problem(error) for error in self._compiled.iter_errors(value)]
+        except (ValueError, RecursionError):  # what is no JSON, or nested too deep
+            return None
+
+    def _is_small(self, value: object) -> bool:
+        pairs = _pairs(self.schema, value, self.schema, _DEEPEST)
+        return sum(1 for _ in islice(pairs, _MOST_PAIRS)) < _MOST_PAIRS
+
+
+def validator_of(schema: Schema) -> SchemaValidator | None:
+    """The validator of a schema. None where it cannot be used, or the library is missing."""
+    try:
+        text = json.dumps(schema)
+        if not has_validator() or len(text) > _LONGEST_SCHEMA:
+            return None
+        return _kept_validator(text) if len(text) <= _LONGEST_KEPT else _new_validator(text)
+    except (TypeError, ValueError, RecursionError):
+        return None
+
+
+def _new_validator(text: str) -> SchemaValidator:
+    schema = json.loads(text)
+    library = import_module("jsonschema_rs")
+    return SchemaValidator(
+        schema, library.validator_for(schema, offline=True, validate_formats=False)
+    )
+
+
+_kept_validator = lru_cache(256)(_new_validator)
+
+
+def schema_error(schema: Schema) -> str | None:
+    """Why a schema is none, in the validator's words. Where it refers to is not looked at."""
+    try:
+        _new_validator(json.dumps(schema))
+    except (TypeError, ValueError, RecursionError) as error:
+        kind = getattr(error, "kind", None)
+        if kind is None or kind.name in ("$ref", "referencing"):
+            return None
+        problem = _problem(error)
+        path = ".".join(map(str, problem.path))
+        return f"{path}: {problem.text}" if path else problem.text
+    return None
+
+
+def _problem(error: Any) -> SchemaProblem:
+    kind = error.kind
+    branches = getattr(kind, "context", None) or ()
+    return SchemaProblem(
+        tuple(error.instance_path),
+        _in_short(error.message),
+        kind.name,
+        tuple(getattr(kind, "types", ())),
+        tuple(error.schema_path),
+        tuple(_problem(each) for branch in branches for each in branch),
+    )
+
+
+def _in_short(message: str) -> str:
+    line = " ".join(message.split())
+    return line if len(line) <= 160 else line[:159] + "…"
+
+
+# How much work a schema is that refers to others. The validator may look at all of these pairs.
+
+
+# Keywords with schemas of the same value, and with schemas of what is in it.
+_OF_ITSELF = ("anyOf", "oneOf", "allOf", "not", "if", "then", "else", "dependentSchemas")
+_OF_MEMBERS = (
+    *("additionalProperties", "patternProperties", "unevaluatedProperties", "items"),
+    *("prefixItems", "additionalItems", "contains", "unevaluatedItems"),
+)
+
+
+def _pairs(schema: object, value: object, root: Schema, depth: int) -> Iterator[None]:
+    """One for each pair of a schema and a value that are held against each other."""
+    yield None
+    if not isinstance(schema, dict) or not depth:
+        return
+    target = resolve(schema["$ref"], root) if isinstance(schema.get("$ref"), str) else None
+    same = [] if target is None else [target.schema]
+    for keyword in _OF_ITSELF:
+        same += _schemas_in(schema.get(keyword))
+    for each in same:
+        yield from _pairs(each, value, root, depth - 1)
+    named = schema.get("properties")
+    others = [each for keyword in _OF_MEMBERS for each in _schemas_in(schema.get(keyword))]
+    for name, member in _members(value):
+        own = named.get(name) if isinstance(named, dict) else None
+        for each in [*others, own] if own is not None else others:
+            yield from _pairs(each, member, root, depth - 1)
+
+
+def _schemas_in(given: object) -> list[object]:
+    """The schemas under a keyword: one, a list, or by name."""
+    if isinstance(given, dict):
+        return [given, *(each for each in given.values() if isinstance(each, dict))]
+    return list(given) if isinstance(given, list) else []
+
+
+def _members(value: object) -> list[tuple[object, object]]:
+    if isinstance(value, dict):
+        return list(value.items())
+    return list(enumerate(value)) if isinstance(value, list) else []
