@@ -108,6 +108,17 @@ class TestLaws:
         assert repaired > total / 2 > 0
 
 
+def anything(random: Random, depth: int = 0) -> Any:
+    """A value that may be a schema, or not."""
+    words = [None, True, 0, -1.5, 10**30, "", "#", "#/$defs/x", "string", "integer", "[", "null"]
+    if depth > 3 or random.random() < 0.4:
+        return random.choice(words)
+    if random.random() < 0.3:
+        return [anything(random, depth + 1) for _ in range(random.randint(0, 3))]
+    keywords = ["type", "items", "anyOf", "not", "enum", "$ref", "pattern", "properties", "a"]
+    return {random.choice(keywords): anything(random, depth + 1) for _ in range(2)}
+
+
 class TestBadInput:
     @pytest.mark.parametrize("arguments", ["", "{", "[]", "5", '"{}"', "null", '{"n": NaN}'])
     def test_arguments_that_are_no_object(self, arguments: str) -> None:
@@ -143,9 +154,22 @@ class TestBadInput:
     def test_the_validator_says_what_does_not_fit(self) -> None:
         assert dsv4.fit_arguments('{"n": "x"}', COUNT).problem == 'n: "x" is not of type "integer"'
 
-    def test_deep_arguments(self) -> None:
-        text = '{"n": ' + "[" * 20_000 + "]" * 20_000 + "}"
-        assert dsv4.fit_arguments(text, COUNT).arguments == text
+    @pytest.mark.parametrize("depth", [50, 130, 300, 600, 900, 20_000])
+    def test_deep_arguments(self, depth: int) -> None:
+        text = '{"n": ' + "[" * depth + "]" * depth + "}"
+        assert dsv4.fit_arguments(text, COUNT).arguments is text
+
+    @pytest.mark.parametrize("value", [object(), {1, 2}, float("nan"), b"5"])
+    def test_objects_that_are_no_json(self, value: Any) -> None:
+        given = {"n": value}
+        assert dsv4.fit_arguments(given, COUNT).arguments is given
+
+    def test_whatever_a_client_declares_nothing_is_raised(self) -> None:
+        random = Random(5)
+        for _ in range(fewer(20_000, 20)):
+            given = json.dumps({random.choice("abn"): anything(random) for _ in range(2)})
+            dsv4.fit_arguments(given, {key: anything(random) for key in ("properties", "required")})
+            dsv4.fit_arguments(given, {"properties": {"a": anything(random)}, "$defs": {}})
 
     def test_numbers_that_python_cannot_hold(self) -> None:
         digits = "9" * 10_000

@@ -74,8 +74,9 @@ class TestBodiesOfOtherProtocols:
         assert printed("encode", stdin=json.dumps(RESPONSES)) == printed("encode", stdin=ours)
 
     def test_messages_count_more_than_a_field_of_another_protocol(self) -> None:
-        stray = as_json(*CHAT[:2], input="something else")
-        assert printed("encode", stdin=stray) == printed("encode", stdin=as_json(*CHAT[:2]))
+        stray = dsv4("encode", stdin=as_json(*CHAT[:2], input="something else"))
+        assert stray.stdout.decode() == printed("encode", stdin=as_json(*CHAT[:2]))
+        assert "input" in stray.stderr.decode()
 
     def test_a_prompt_and_its_completion(self) -> None:
         pair = json.dumps({"prompt": "Hi", "completion": "Ho"})

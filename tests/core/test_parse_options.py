@@ -99,7 +99,7 @@ class TestReasons:
     LENGTHS = ("length", "max_tokens", "model_length")
     FILTERS = ("content_filter", "refusal")
     # Of these nobody knows what they stand for.
-    OTHERS = ("timeout", "cancelled", "aborted", "abort", "error", "STOP", "stop ", "later")
+    OTHERS = ("timeout", "cancelled", "aborted", "abort", "error", "Stop", "stop ", "later")
     CUTS = (*LENGTHS, *FILTERS, *OTHERS)
 
     OPEN = f"{BLOCK}\n{BASH}\n{COMMAND}ls"
@@ -227,7 +227,7 @@ class TestReasons:
         ("reason", "finish"),
         [
             (None, "stop"),
-            *((word, "stop") for word in (*ENDS, "stop")),
+            *((word, "stop") for word in (*ENDS, "stop", "STOP", "COMPLETE")),
             *((word, "length") for word in CUTS),
         ],
     )

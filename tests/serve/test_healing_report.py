@@ -18,7 +18,7 @@ from dsv4.api import chat
 from dsv4.api.api_request import ApiSettings
 from dsv4.serve.backend import BackendError, Chunk
 from dsv4.serve.heal.healing_reader import HealingReader
-from dsv4.serve.observe.logs import healed_kinds, healing_summary
+from dsv4.serve.observe.logs import HEALED_KINDS, healed_kinds, healing_summary
 from dsv4.tokens import Tokenizer
 
 USER = {"role": "user", "content": "Hi"}
@@ -130,7 +130,7 @@ class TestWhatIsSaid:
         assert "leaked_call" in [found["kind"] for found in first["diagnostics"]]
 
     def test_the_summary(self) -> None:
-        none = {"leaked_call": 0, "leaked_reasoning": 0, "broken_call": 0, "forbidden_call": 0}
+        none = dict.fromkeys(HEALED_KINDS, 0)
         assert healing_summary(0, none) == "no answers"
         assert healing_summary(1, none) == "1 answer, none in need of healing"
         assert healing_summary(5, none) == "5 answers, none in need of healing"

@@ -280,7 +280,7 @@ def test_where_no_keys_are_asked_for_nobody_is_an_administrator_there(tokenizer:
 def test_what_is_passed_on_is_counted_against_the_limit_of_tokens(
     usage: dict[str, Any] | None, allowed: int, tokenizer: Tokenizer, tmp_path: Path
 ) -> None:
-    keys = key_file(tmp_path, "narrow:n tokens=100\n")
+    keys = key_file(tmp_path, "narrow:n tokens=100\nadmin watcher:w\n")
 
     async def scenario() -> None:
         upstream = Open(tokenizer, "[]")
@@ -294,7 +294,8 @@ def test_what_is_passed_on_is_counted_against_the_limit_of_tokens(
                 answers += 1
                 assert answers <= allowed
             assert answers == (3 if usage else answers) > 0
-            text = (await g.get("/metrics", **key))[1]
+            # What keys have used is for administrators.
+            text = (await g.get("/metrics", **{"x-api-key": "w"}))[1]
             assert 'dsv4_key_tokens_total{key="narrow",kind="prompt"}' in text
 
     run(scenario())

@@ -124,7 +124,7 @@ def test_a_raw_completion_gives_what_follows_a_prompt_as_it_is() -> None:
 def test_a_raw_completion_is_counted_and_logged_like_others(
     tmp_path: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    keys = key_file(tmp_path, "ann:secret\n")
+    keys = key_file(tmp_path, "ann:secret\nadmin watcher:w\n")
 
     async def scenario() -> None:
         async with gateway(api_key_file=str(keys)) as g:
@@ -132,7 +132,7 @@ def test_a_raw_completion_is_counted_and_logged_like_others(
             await g.post("/v1/completions", {"prompt": "Hi", "model": "m"}, **key)
             status, headers, _ = await g.post("/v1/completions", {"prompt": 5}, **key)
             assert (status, headers["x-request-id"][:5]) == (400, "turn_")
-            _, metrics = await g.get("/metrics", **key)
+            _, metrics = await g.get("/metrics", **{"x-api-key": "w"})
             assert 'dsv4_key_tokens_total{key="ann",kind="completion"} 16.0' in metrics
             assert 'dsv4_key_requests_total{key="ann",status="400"} 1.0' in metrics
 

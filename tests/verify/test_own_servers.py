@@ -237,7 +237,7 @@ ADAPTED: dict[tuple[str, str], Statements] = {
         "system": adapts("later-system", "developer"),
         "thinking": adapts("thinking"),
         "effort": ["pass"],
-        "tools": ["pass"],
+        "tools": adapts("response-format"),
         "history": adapts("reasoning-field", "missing-reasoning", "call-ids"),
         # The request with a result is adapted: it has no reasoning, which the server wants.
         "safety": [INJECTED[place] for place in ("history", "tool", "user")],

@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from dsv4.tokens import Tokenizer
 
 
-CONVERSATION_FILE = "a JSON list of messages or a Chat request"
-
-
 @dataclass(kw_only=True)
 class FilesOptions:
     """One file or several."""
@@ -58,15 +55,21 @@ class ModeOption:
 
 
 @dataclass(kw_only=True)
-class PromptOptions(ModeOption, DialectOptions):
-    """How a conversation is encoded. An option overrides what the request says."""
+class EncodingOptions(ModeOption, DialectOptions):
+    """How conversations are encoded. An option overrides what they say."""
 
     effort: str | None = option(metavar="EFFORT")
     rules: BodyRules | None = option("--as")
     tools: str | None = option(metavar="FILE")
     keep_thinking: bool = switch()
-    task: str | None = option(choices=tuple(TASK_TOKENS))
     no_bos: bool = switch()
+
+
+@dataclass(kw_only=True)
+class PromptOptions(EncodingOptions):
+    """The same, of one that the model is to go on with."""
+
+    task: str | None = option(choices=tuple(TASK_TOKENS))
 
 
 @dataclass(kw_only=True)

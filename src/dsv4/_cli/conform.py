@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal
@@ -26,13 +26,11 @@ if TYPE_CHECKING:
 SECONDS = 10
 RANDOM_CASES = 500
 MOST_CHARACTERS = 64_000_000
-Answering = Callable[[Mapping[str, Any]], object]
 
 
 @dataclass(kw_only=True)
 class ConformOptions:
     peer: list[str] = argument("COMMAND", "*")
-    own: bool = switch("--self")
     answer: bool = switch()
     vectors: list[str] = option(default=[], metavar="FOLDER")
     no_recorded: bool = switch()
@@ -49,16 +47,12 @@ def run(args: ConformOptions) -> int:
     """Status 0 if every answer is right."""
     if args.answer:
         return _answer_requests()
-    if bool(args.peer) == args.own:
-        raise Failure("expected a command after --, or --self")
-    from dsv4.compat.conformance import outcome_of, own_answer
+    if not args.peer:
+        raise Failure("found no command, expected one after --")
+    from dsv4.compat.conformance import outcome_of
 
-    outcomes = []
-    if args.own:
-        outcomes = [outcome_of(case, own_answer(case.request)) for case in _cases(args)]
-    else:
-        with _Peer(args.peer, args.timeout) as peer:
-            outcomes = [outcome_of(case, peer.answer(case)) for case in _cases(args)]
+    with _Peer(args.peer, args.timeout) as peer:
+        outcomes = [outcome_of(case, peer.answer(case)) for case in _cases(args)]
     if not outcomes:
         raise Failure("found no case for these options, expected some")
     return _finish(args, outcomes)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import dsv4
 from dsv4._cli import command_options
-from dsv4._cli.command_options import PromptOptions, dialect_option, profile_option
+from dsv4._cli.command_options import EncodingOptions, PromptOptions, dialect_option, profile_option
 from dsv4._cli.command_output import FINDINGS, MISUSE, Failure
 from dsv4._inputs import agent_sessions, input_files
 from dsv4._inputs.agent_sessions import AgentConversation
@@ -185,6 +185,11 @@ def located_failure(
 
 def prompt_overrides(args: PromptOptions) -> RequestOverrides:
     """The options, which apply to every conversation."""
+    return replace(encoding_overrides(args), task=args.task)
+
+
+def encoding_overrides(args: EncodingOptions) -> RequestOverrides:
+    """The same, without those of a prompt that the model is to go on with."""
     effort = args.effort
     return RequestOverrides(
         thinking=None if args.mode is None else args.mode == "thinking",
@@ -193,7 +198,6 @@ def prompt_overrides(args: PromptOptions) -> RequestOverrides:
         tools=None if args.tools is None else read_tools(args.tools),
         drop_thinking=False if args.keep_thinking else None,
         bos=False if args.no_bos else None,
-        task=args.task,
         rules=args.rules,
     )
 

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from dataclasses import Field, asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
-from dsv4._cli.command_options import PromptOptions
+from dsv4._cli.command_options import EncodingOptions
 from dsv4._cli.command_output import (
     DONE,
     FINDINGS,
@@ -20,7 +20,8 @@ from dsv4._cli.command_output import (
     silenced_libraries,
 )
 from dsv4._cli.command_texts import ADVICE
-from dsv4._cli.conversation_files import prompt_overrides, read_session
+from dsv4._cli.conversation_files import encoding_overrides, read_session
+from dsv4._cli.dataset_proof import prove_files
 from dsv4._cli.option_fields import add_options, argument, option, options_of, positive_integer
 from dsv4.dataset import dataset_notes as notes
 from dsv4.dataset.dataset_notes import MOST_COMPARED
@@ -31,10 +32,11 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True)
 class DatasetFiles:
-    """What is read, and what is written."""
+    """What is read, and what is written; or what is proved."""
 
     files: list[str] = argument("IN", "+")
-    output: str | None = option("-o", "--output", metavar="OUT", required=True)
+    output: str | None = option("-o", "--output", metavar="OUT", group="purpose")
+    prove: str | None = option(choices=("trl",), group="purpose")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for field in fields(DatasetOptions):
         if field.metadata:
             _add_flag(parser, field)
-    add_options(parser, PromptOptions)
+    add_options(parser, EncodingOptions)
 
 
 def _add_flag(parser: argparse.ArgumentParser, field: Field[Any]) -> None:
@@ -75,8 +77,12 @@ def _add_flag(parser: argparse.ArgumentParser, field: Field[Any]) -> None:
 def run(args: argparse.Namespace) -> int:
     from dsv4.dataset.dataset_options import OPTION_TYPES, DatasetOptions
 
-    overrides = vars(prompt_overrides(options_of(PromptOptions, args)))
+    overrides = vars(encoding_overrides(options_of(EncodingOptions, args)))
     flags = {n: v for n, v in vars(args).items() if n in OPTION_TYPES and n not in overrides}
+    if args.prove is not None:
+        return prove_files(args.files, flags)
+    if args.output is None:
+        raise Failure("expected -o OUT, or --prove TRAINER with a file that was written")
     options = DatasetOptions(**flags, **overrides)
     with silenced_libraries() if options.engine == "ray" else nullcontext():
         return _run(args, options)

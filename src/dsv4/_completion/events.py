@@ -62,6 +62,9 @@ DiagnosticKind: TypeAlias = Literal[
     "leaked_call",
     "leaked_reasoning",
     "broken_call",
+    # Arguments against the schema of their tool: the gateway finds these.
+    "fitted_arguments",
+    "arguments_do_not_fit",
 ]
 """What kind of deviation from the strict grammar a diagnostic reports."""
 
@@ -145,7 +148,8 @@ class Diagnostic:
     """A deviation from the strict grammar.
 
     `kind` says what kind. The text from `start` to `end` is `raw`: often nothing, where something
-    is missing. Where a prefix was given, places count from the end of the prefix.
+    is missing. Where a prefix was given, places count from the end of the prefix. Of arguments that
+    do not fit, or were made to, `raw` says what was found or done.
     """
 
     kind: DiagnosticKind

@@ -63,26 +63,30 @@ def fit_arguments(arguments: str | Mapping[str, Any], schema: Schema) -> FittedA
         raise OptionError(mismatch(schema, "a JSON schema"), ("schema",))
     if not has_validator():
         raise ImportError(f"fit_arguments needs jsonschema-rs: {how_to_install('check')}")
-    text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+    is_text = isinstance(arguments, str)
     try:
-        tree = _read(text)
-    except (ValueError, RecursionError):
+        tree = _read(arguments if isinstance(arguments, str) else json.dumps(dict(arguments)))
+    except (TypeError, ValueError, RecursionError):
         return FittedArguments(arguments, problem="the arguments are no JSON")
     if not isinstance(tree, dict):
         return FittedArguments(arguments, problem="the arguments are no JSON object")
-    validator = validator_of(dict(schema))
-    if validator is None:
+    try:
+        found = _fitted(tree, validator_of(dict(schema)))
+        if found.tree is tree:
+            return FittedArguments(arguments, problem=found.problem)
+        fitted = _written(found.tree)
+        return FittedArguments(fitted if is_text else json.loads(fitted), found.repairs)
+    except RecursionError:  # nested so deep that nobody validates it
         return FittedArguments(arguments)
-    problems = validator.problems(_plain(tree))
-    if not problems:
-        return FittedArguments(arguments)
+
+
+def _fitted(tree: _Tree, validator: SchemaValidator | None) -> _Found:
+    """The same tree where it fits, or cannot be made to."""
+    problems = validator.problems(_plain(tree)) if validator else None
+    if validator is None or not problems:
+        return _Found(tree)
     found = _search(tree, problems, validator)
-    if found is None:
-        return FittedArguments(arguments, problem=_in_words(problems[0]))
-    fitted = _written(found.tree)
-    return FittedArguments(
-        fitted if isinstance(arguments, str) else json.loads(fitted), found.repairs
-    )
+    return found or _Found(tree, problem=_in_words(problems[0]))
 
 
 def _in_words(problem: SchemaProblem) -> str:
@@ -165,15 +169,18 @@ class _Edit(NamedTuple):
 
 
 class _Found(NamedTuple):
+    """A tree, what was done to get it, and what does not fit in it."""
+
     tree: _Tree
-    repairs: tuple[str, ...]
+    repairs: tuple[str, ...] = ()
+    problem: str | None = None
 
 
 def _search(
     tree: _Tree, problems: list[SchemaProblem] | None, validator: SchemaValidator
 ) -> _Found | None:
     """The first tree that fits, the likeliest steps first."""
-    waiting = [_Found(tree, ())]
+    waiting = [_Found(tree)]
     seen = {_written(tree)}
     left = _MOST_WORK
     while waiting and left > 0:

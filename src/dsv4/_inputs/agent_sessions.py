@@ -78,7 +78,11 @@ def read_agent_session(
     database is read from. Empty where it is none, or has no conversation yet."""
     if data.startswith(SQLITE):
         return _read_opencode(data, path)
-    entries = _entries(data)
+    return conversations_of(_entries(data))
+
+
+def conversations_of(entries: Sequence[Entry]) -> list[AgentConversation]:
+    """The conversations of a session file whose lines have been read; empty where it is none."""
     reader = _reader_for(entries)
     return [] if reader is None else reader(entries)
 
@@ -95,7 +99,9 @@ def _entries(data: bytes) -> list[Entry]:
     return found
 
 
-def _reader_for(entries: Sequence[Entry]) -> Callable[[Sequence[Entry]], Any] | None:
+def _reader_for(
+    entries: Sequence[Entry],
+) -> Callable[[Sequence[Entry]], list[AgentConversation]] | None:
     """The reader of the program that wrote these entries, by the fields that only it writes."""
     for entry in entries[:_FIRST_LINES]:
         if entry.get("type") == "session_meta" and isinstance(entry.get("payload"), dict):

@@ -7,7 +7,7 @@ about prompts, and the page of errors about errors; this puts what they say into
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import singledispatch
 from itertools import islice
@@ -152,11 +152,10 @@ def _protocol_words(body: dict[str, Any]) -> str:
     return PROTOCOL_WORDS[found.protocol] if found.rules == "body" else "dsv4's own form"
 
 
-def _checked(
-    body: Any, verdict: WhyVerdict, profile: str | None = None, purpose: str = ""
-) -> WhyVerdict:
-    """The verdict with the first error or warning that `dsv4 check` finds."""
-    serious = _serious_findings(body)
+def _checked(body: Any, verdict: WhyVerdict, ignored: Sequence[str] = ()) -> WhyVerdict:
+    """The verdict with the first error or warning that `dsv4 check` finds; kinds that say nothing
+    of this body are `ignored`."""
+    serious = [each for each in _serious_findings(body) if each.kind not in ignored]
     if not serious:
         return verdict
     first, more = serious[0], len(serious) - 1
@@ -391,8 +390,14 @@ def _marked_raw(repair: dict[str, Any], record: Any) -> str:
 
 @judge.register
 def _judge_session(pasted: PastedSession) -> WhyVerdict:
-    what = f"an agent's session with {pasted.turns} turns"
-    return _checked(pasted.body, WhyVerdict(kind="session", what=what, more="trajectories"))
+    whose = f"a session file of {pasted.agent}" if pasted.agent else "an agent's session"
+    what = f"{whose} with {pasted.turns} turns"
+    if pasted.conversations > 1:
+        what += f" in the last of its {pasted.conversations} conversations"
+    verdict = WhyVerdict(kind="session", what=what, more="datasets")
+    # Most agents do not write the tools that they declare into these files.
+    ignored = () if "tools" in pasted.body else ("calls_without_tools",)
+    return _checked(pasted.body, verdict, ignored)
 
 
 @judge.register

@@ -80,10 +80,13 @@ class PastedRecords:
 
 @dataclass(frozen=True)
 class PastedSession:
-    """The turns of an agent's session file, as a request has them, and how many there are."""
+    """A conversation of an agent's session file, as a request has it, and how many turns it has;
+    the agent, where it is known, and how many conversations the file has."""
 
     body: Any
     turns: int
+    agent: str = ""
+    conversations: int = 1
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 from dsv4._format.dialects import DIALECTS
 from dsv4._format.tokens import ASSISTANT, BOS, EOS, THINK_END, THINK_START, USER
+from dsv4._inputs.agent_sessions import SQLITE, read_agent_session
 from dsv4._inputs.input_files import BYTE_ORDER_MARK, InputError, decode_utf8
 from dsv4._parse.parse import parse
 from dsv4._why import captured_answers, captured_exchanges, error_page
@@ -25,7 +26,7 @@ from dsv4._why.pasted_kinds import (
     PastedRequest,
     PastedSentence,
 )
-from dsv4._why.session_lines import read_session
+from dsv4._why.session_lines import read_session, session_of
 from dsv4._why.written_values import (
     embedded_value,
     fenced_values,
@@ -53,6 +54,8 @@ _NO_TEXT = "dsv4 why reads text: JSON, logs, prompts, answers, error messages."
 
 def recognise_bytes(data: bytes, name: str = "stdin") -> Pasted:
     """What a file is, of which `name` is the name."""
+    if data.startswith(SQLITE) and (conversations := read_agent_session(data)):
+        return session_of(conversations)
     found = next((kind for mark, kind in _FILE_FORMATS.items() if data.startswith(mark)), None)
     if found is not None:
         return NotUnderstood(found, _NO_TEXT)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dsv4._inputs.agent_sessions import AgentConversation, conversations_of
 from dsv4._why.pasted_kinds import PastedSession
 
 _ROLES = ("system", "developer", "user", "assistant", "tool")
@@ -14,10 +15,20 @@ _HOLDERS = {"message": "messages", "payload": "input", "item": "input"}
 
 def read_session(values: Sequence[Any]) -> PastedSession | None:
     """The turns of a session; None for lines that are something else."""
+    known = conversations_of([value for value in values if isinstance(value, dict)])
+    if known:
+        return session_of(known)
     turns = [turn for value in values if (turn := _turn(value)) is not None]
     if len(turns) < 2 or len({turn["role"] for _, turn in turns}) < 2:
         return None
     return PastedSession({turns[0][0]: [turn for _, turn in turns]}, len(turns))
+
+
+def session_of(conversations: Sequence[AgentConversation]) -> PastedSession:
+    """The conversation of a known agent's file that came last."""
+    agent, _, _, body = conversations[-1]
+    turns = body["messages"] if "messages" in body else body["input"]
+    return PastedSession(body, len(turns), agent, len(conversations))
 
 
 def _turn(line: object) -> tuple[str, Mapping[str, Any]] | None:

@@ -49,6 +49,8 @@ class ApiSettings:
     - `reasoning_field`: where Chat Completions writes reasoning: `"reasoning_content"`,
       `"reasoning"` or `"both"`.
     - `calls`: `"whole"` sends a call once it is complete, `"streamed"` its arguments as they come.
+    - `fit_arguments`: whether the gateway makes arguments fit the schemas of their tools, where
+      calls are sent whole.
     - `max_tokens`, `max_tokens_thinking`, `max_tokens_max_effort`: the most tokens of a completion
       where a request does not say.
     - `model`: the name that is echoed where a request gives none.
@@ -70,6 +72,7 @@ class ApiSettings:
     grammars: bool = False
     reasoning_field: Literal["reasoning_content", "reasoning", "both"] = "reasoning_content"
     calls: Literal["whole", "streamed"] = "whole"
+    fit_arguments: bool = False
     max_tokens: int = 8_192
     max_tokens_thinking: int = 65_536
     max_tokens_max_effort: int = 131_072

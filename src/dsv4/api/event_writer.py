@@ -119,6 +119,13 @@ class HeldCall:
 
 
 @dataclass(slots=True)
+class FittedCallEnd(ToolCallEnd):
+    """The end of a call that goes out with other `arguments` than the model wrote."""
+
+    arguments: str = "{}"
+
+
+@dataclass(slots=True)
 class Outcome:
     """One choice so far: its calls, and how it ended."""
 
@@ -370,6 +377,13 @@ class EventWriter:
             *self.call_end(call, choice),
         ]
 
+    def _end_fitted(
+        self, event: FittedCallEnd, choice: int, outcome: Outcome, logprobs: Logprobs
+    ) -> Events:
+        if event.index in outcome.open:
+            outcome.open[event.index].parts = [event.arguments]
+        return self._end_call(event, choice, outcome, logprobs)
+
     def _begin(self, call: HeldCall, choice: int, outcome: Outcome) -> Events:
         call.position = outcome.call_count
         outcome.call_count += 1
@@ -471,6 +485,7 @@ HANDLERS: dict[type, Handler] = {
     ToolCallStart: EventWriter._start,
     ArgumentsDelta: EventWriter._arguments,
     ToolCallEnd: EventWriter._end_call,
+    FittedCallEnd: EventWriter._end_fitted,
     ToolCallAborted: EventWriter._abort,
     Diagnostic: EventWriter._diagnose,
     StopHit: EventWriter._stop,
@@ -479,5 +494,8 @@ HANDLERS: dict[type, Handler] = {
 # What is not written any more after the one call that was wanted.
 CONTENT_HANDLERS = {
     HANDLERS[kind]
-    for kind in (ReasoningDelta, ContentDelta, ToolCallStart, ArgumentsDelta, ToolCallEnd)
+    for kind in (
+        *(ReasoningDelta, ContentDelta),
+        *(ToolCallStart, ArgumentsDelta, ToolCallEnd, FittedCallEnd),
+    )
 }

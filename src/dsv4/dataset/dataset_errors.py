@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from types import SimpleNamespace
 from typing import Any
 
 from dsv4.errors import Error
@@ -57,6 +58,12 @@ def zstandard() -> Any:
 def ray_with_data() -> Any:
     _extra("ray.data", "the engine ray", "ray")
     return import_module("ray")
+
+
+def training_packages(purpose: str) -> SimpleNamespace:
+    """What a trainer's loader needs, by the names of the packages."""
+    names = ("torch", "tokenizers", "datasets", "transformers", "trl")
+    return SimpleNamespace(**{name: _extra(name, purpose, "training") for name in names})
 
 
 def _extra(module: str, purpose: str, extra: str) -> Any:

@@ -81,10 +81,6 @@ def bool_at(value: object, path: str) -> bool:
     return value
 
 
-def maybe_bool(value: object, path: str) -> bool | None:
-    return None if value is None else bool_at(value, path)
-
-
 def function_of(value: object, path: str, *kind: str) -> tuple[Object, Object, str]:
     """A tool or a call: its fields, its function, and the name of that. `kind` is its type where it
     says none."""

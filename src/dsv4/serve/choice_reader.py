@@ -8,7 +8,7 @@ import time
 from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Iterable, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, NamedTuple
 
 from dsv4._completion.events import (
@@ -26,6 +26,7 @@ from dsv4.api import ApiRequest, Usage
 from dsv4.api.event_writer import Logprobs
 from dsv4.grammar import Grammar
 from dsv4.serve.backend import Chunk, Counts, Logprob, read_finish, settled
+from dsv4.serve.call_fitter import call_fitter
 from dsv4.tokens import IdParser, Tokenizer
 from dsv4.trajectories.recorded_calls import WeightsSpan
 from dsv4.trajectories.routed_experts import RoutedExperts
@@ -170,6 +171,10 @@ def _token_json(data: bytes, logprob: float) -> dict[str, Any]:
     return {"token": data.decode("utf-8", "replace"), "logprob": logprob, "bytes": list(data)}
 
 
+# What a call or a text ends with.
+_ENDS = (StopHit, ToolCallEnd)
+
+
 class ChoiceReader(ABC):
     """Reads one choice of a completion, and keeps what was sampled as it was.
 
@@ -184,6 +189,7 @@ class ChoiceReader(ABC):
         self.joins = not call.logprobs
         self._log = EventLog(self.joins)
         self._logprobs = TokenLogprobs(tokenizer, call.top_logprobs) if call.logprobs else None
+        self.fitter = call_fitter(call)
         self._stop_string: str | None = None
         # What generation can end with: whatever comes after it would not be shown.
         self._ending_events: tuple[type, ...] = (StopHit,)
@@ -226,11 +232,26 @@ class ChoiceReader(ABC):
             self.finish, self._stop_string = reason, chunk.stop_string
 
     def _logged(self, events: list[Event]) -> list[Event]:
-        self._log.add(events)
         for event in events:
-            if event.__class__ in self._ending_events:
-                self.is_done = True
+            if event.__class__ in _ENDS:
+                events = self._with_ends(events)
+                break
+        self._log.add(events)
         return events
+
+    def _with_ends(self, events: list[Event]) -> list[Event]:
+        """Events in which a call or the text ends: calls with the arguments that go out."""
+        self.is_done = self.is_done or any(isinstance(e, self._ending_events) for e in events)
+        if self.fitter is None:
+            return events
+        result: list[Event] = []
+        for event in events:
+            if isinstance(event, ToolCallEnd):
+                before = chain(reversed(result), reversed(self.events))
+                result += self.fitter.ended(event, before, lambda: len(self.sampled))
+            else:
+                result.append(event)
+        return result
 
     @abstractmethod
     def _read(self, chunk: Chunk) -> list[Event]:

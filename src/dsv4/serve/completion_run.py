@@ -20,7 +20,13 @@ from dsv4._completion.events import Diagnostic, End, Event, ReasoningDelta
 from dsv4._completion.message import ToolCall, assemble
 from dsv4._completion.reasons import Reason
 from dsv4.api import ApiError, ContextOverflow, Usage
-from dsv4.api.event_writer import Events, EventWriter, FinishReason, LoggedEvent
+from dsv4.api.event_writer import (
+    Events,
+    EventWriter,
+    FinishReason,
+    FittedCallEnd,
+    LoggedEvent,
+)
 from dsv4.api.neutral_request import mark_id
 from dsv4.api.protocols import ApiProtocol
 from dsv4.api.request_fields import JsonObject
@@ -423,6 +429,7 @@ def _sampled_turn(
     message = assemble(reader.events)
     if message.incomplete:
         return None  # what the client got is not what was sampled
+    fitted = {e.index: e.arguments for e in reader.events if isinstance(e, FittedCallEnd)}
     # The opening of a call that was asked for is no part of what was sampled, but of the turn.
     is_opened = prepared.call.request.tool_choice not in ("auto", "none")
     prompt, ids, *_ = prepared.encoded
@@ -435,7 +442,10 @@ def _sampled_turn(
         ids=(*opening_ids, *reader.sampled_ids) if has_ids else None,
         content=message.content,
         reasoning=message.reasoning,
-        calls=tuple(SampledCall(c.id, _full_name(c), c.arguments) for c in message.tool_calls),
+        calls=tuple(
+            SampledCall(call.id, _full_name(call), call.arguments, fitted.get(call.index))
+            for call in message.tool_calls
+        ),
     )
 
 

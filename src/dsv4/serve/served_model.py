@@ -145,6 +145,7 @@ class ServedModel:
             grammars=True,
             reasoning_field=settings.reasoning_field,
             calls=settings.calls,
+            fit_arguments=settings.fit_arguments == "on",
             strip_markup=settings.strip_markup,
             model=self.name,
         )

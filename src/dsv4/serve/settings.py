@@ -104,6 +104,7 @@ class Settings:
     image_urls: Literal["refuse", "pass", "fetch"] = "refuse"
     reasoning_field: Literal["reasoning_content", "reasoning", "both"] = "reasoning_content"
     calls: Literal["whole", "streamed"] = "whole"
+    fit_arguments: Literal["on", "off"] = "on"
     debug: bool = False
 
     stand_in: str | None = None
@@ -115,7 +116,6 @@ class Settings:
     strip_markup: bool = False
 
     replay: str = "memory"
-    replay_entries: int = bounded(20_000, 1)
     replay_bytes: int = bounded(256 * MIB, 1)
     seal_key_file: str | None = None
 

@@ -22,7 +22,7 @@ from dsv4.serve.heal.request_adapter import RequestAdapter
 from dsv4.serve.heal.upstream_habits import UpstreamHabits
 from dsv4.serve.settings import Settings
 from dsv4.serve.storage.stored_turns import SampledTurns
-from dsv4.serve.storage.turn_stores import MemoryTurnStore
+from dsv4.serve.storage.turn_stores import MOST_TURNS, MemoryTurnStore
 from dsv4.tokens import Tokenizer
 from dsv4.verify.token_counts import PromptCounter
 
@@ -42,7 +42,7 @@ class Healer:
         self._settings = settings
         if turns.store is None and settings.replay_store == "sealed":
             # Chat Completions has no field that a sealed turn could travel in.
-            memory = MemoryTurnStore(settings.replay_entries, settings.replay_bytes)
+            memory = MemoryTurnStore(MOST_TURNS, settings.replay_bytes)
             turns = SampledTurns(memory, turns.seal)
         self._turns = turns
         self._dialect: Dialect | None = None
@@ -113,10 +113,12 @@ class Healer:
         if self.adapter.server is not None:
             chat_body, _ = adaptations.adapted(chat_body, self.adapter.server)
         # The official API's goes by the model, unless the operator names one.
-        by_model = profile.dialect_of_body is not None and self._settings.dialect is None
+        by_model = profile.dialect_of_body if self._settings.dialect is None else None
+        known = by_model(chat_body) if by_model is not None else None
+        if known is None:  # behind another address it may have a name of its own
+            chat_body = {name: value for name, value in chat_body.items() if name != "model"}
         try:
-            known = None if by_model and chat_body.get("model") else served_name(dialect)
-            name = profile.own_dialect(known, chat_body)
+            name = profile.own_dialect(known or served_name(dialect), chat_body)
             prompt = shielded_prompt(shielded(chat_body), profile, name)
         except EncodeError:
             return None

@@ -270,6 +270,7 @@ HEALED_KINDS = {
     "leaked_call": "leaked calls",
     "leaked_reasoning": "leaked reasoning",
     "broken_call": "had broken calls",
+    "fitted_arguments": "had arguments that were made to fit",
     "forbidden_call": "had calls that were removed",
 }
 

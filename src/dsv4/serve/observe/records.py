@@ -23,6 +23,7 @@ from dsv4.api.api_request import ApiSettings
 from dsv4.api.protocols import PROTOCOLS, ApiProtocol
 from dsv4.errors import mismatch, short_repr
 from dsv4.serve.backend import BackendError, Chunk
+from dsv4.serve.call_fitter import call_fitter
 from dsv4.serve.choice_reader import ChoiceReader, CompletionReader
 from dsv4.serve.heal.healing_reader import HealingReader
 from dsv4.serve.settings import SettingError
@@ -202,6 +203,7 @@ def _reader(
     reader: ChoiceReader
     if exchange.deltas is not None:
         reader = HealingReader(replace(call, stream=False))  # all of it is here
+        reader.fitter = call_fitter(call)
         chunks = [Chunk(delta=delta) for delta in exchange.deltas]
     else:
         reader = CompletionReader(call, prompt, tokenizer)

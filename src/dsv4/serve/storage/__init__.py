@@ -13,6 +13,7 @@ from dsv4.serve.storage.stored_conversations import StoredResponses, StoredThrea
 from dsv4.serve.storage.stored_turns import SampledTurns
 from dsv4.serve.storage.turn_seal import read_seal
 from dsv4.serve.storage.turn_stores import (
+    MOST_TURNS,
     MemoryTurnStore,
     SqliteTurnStore,
     StoreFailure,
@@ -23,7 +24,7 @@ from dsv4.serve.storage.watched_store import RETRY_SECONDS, StoreWatch, WatchedS
 
 def store_for(settings: Settings) -> TurnStore | None:
     """The store that the settings name. None where turns are not kept here."""
-    kind, bounds = settings.replay_store, (settings.replay_entries, settings.replay_bytes)
+    kind, bounds = settings.replay_store, (MOST_TURNS, settings.replay_bytes)
     if kind == "memory":
         return MemoryTurnStore(*bounds)
     if kind == "sqlite":

@@ -22,11 +22,13 @@ from dsv4.types import AssistantMessageParam, Sampled
 
 @dataclass(frozen=True, slots=True)
 class SampledCall:
-    """A call of a turn: the id that the client got, the name in the prompt, the arguments."""
+    """A call of a turn: the id that the client got, the name in the prompt, the arguments, and
+    those that the client got in their place, if it did."""
 
     id: str
     name: str
     arguments: str
+    fitted: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,7 @@ def _is_same_call(theirs: Mapping[str, Any], ours: SampledCall) -> bool:
         return False
     arguments, sampled = (
         _arguments_object(function.get("arguments")),
-        _arguments_object(ours.arguments),
+        _arguments_object(ours.fitted or ours.arguments),
     )
     if arguments is None or sampled is None:
         return False

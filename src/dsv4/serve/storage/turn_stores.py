@@ -64,6 +64,10 @@ class _StoredEntry:
         return len(self.value) + sum(map(len, self.names)) + _OVERHEAD
 
 
+# So many turns are kept at most, besides the bound of their bytes.
+MOST_TURNS = 20_000
+
+
 class MemoryTurnStore(TurnStore):
     """Turns in this process: a dictionary with bounds."""
 
