@@ -37,7 +37,7 @@ def test_the_cache_goes_through_the_turns_of_a_session() -> None:
 
 def test_a_data_set_of_session_files(tmp_path: Path) -> None:
     out = tmp_path / "out.jsonl"
-    files = [FOLDER / "claude-1.jsonl", FOLDER / "opencode-1.db"]
+    files = [FOLDER / "claude-parallel-1.jsonl", FOLDER / "codex-compacted-1.jsonl"]
     done = dsv4("dataset", *files, "-o", out)
     assert done.returncode == 0, done.stderr
     assert (
