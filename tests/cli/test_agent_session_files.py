@@ -41,6 +41,7 @@ def test_a_data_set_of_session_files(tmp_path: Path) -> None:
     done = dsv4("dataset", *files, "-o", out)
     assert done.returncode == 0, done.stderr
     assert (
-        "not the ids that were sampled; conversations: 1 compacted, 2 main" in done.stderr.decode()
+        "not the ids that were sampled; conversations: 1 compacted, 2 compacted, 3 main"
+        in done.stderr.decode()
     )
     assert len(out.read_text("utf-8").splitlines()) == 4
