@@ -7,6 +7,7 @@ What is opened is known by its close, as `PairMark.close` spells it.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 from dsv4._completion.patterns import pattern
@@ -47,6 +48,7 @@ class PairMark(NamedTuple):
     closes: bool
 
 
+@lru_cache(maxsize=1024)  # texts about HTML name few elements, and each of them often
 def is_pair(name: str) -> bool:
     """Whether an element of this name, in small letters, is a pair: not one of running text.
 
