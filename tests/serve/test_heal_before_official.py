@@ -13,8 +13,10 @@ from gateway import Gateway, gateway, run
 
 REQUESTS = Path(__file__).parent / "dsh"  # made from its public source, not recorded
 DSH = sorted(REQUESTS.glob("dsh-*.json"))
+RECORDED = sorted((REQUESTS.parent.parent / "api/requests").glob("*.json"))
 USER = {"role": "user", "content": "hi"}
 PATHS = {"chat": "/v1/chat/completions", "messages": "/v1/messages", "responses": "/v1/responses"}
+CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
 SCHEMA = {"name": "n", "schema": {"type": "object"}}
 SEARCHED = [
     {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}},
@@ -48,10 +50,38 @@ def test_requests_of_dsh(path: Path) -> None:
     run(scenario())
 
 
+@pytest.mark.parametrize("model", ["deepseek-flash", "deepseek-v4-pro"])
+def test_requests_of_other_clients(model: str) -> None:
+    """Claude Code, Codex, opencode and others, as they were recorded: none is refused."""
+
+    async def scenario() -> None:
+        async with healed() as heal:
+            for path in RECORDED:
+                asked = json.loads(path.read_text("utf-8"))
+                body = {**asked["body"], "model": model}
+                status, _, answer = await heal.post(asked["path"], body)
+                text = json.dumps(answer)
+                failed = '"type": "error"' in text or '\\"error\\": {' in text
+                assert (status, failed) == (200, False), (path.stem, answer)
+
+    assert len(RECORDED) > 25
+    run(scenario())
+
+
 @pytest.mark.parametrize(
     ("protocol", "body", "adapted"),
     [
         ("chat", {"messages": [USER, {"role": "assistant", "content": "H", "prefix": True}]}, None),
+        (
+            "chat",  # calls whose results are lost, and an answer to continue
+            {
+                "messages": [
+                    *(USER, {"role": "assistant", "content": None, "tool_calls": [CALL]}),
+                    {"role": "assistant", "content": "H", "prefix": True},
+                ]
+            },
+            "results,continuation,missing-reasoning",
+        ),
         (
             "chat",
             {"messages": [USER], "response_format": {"type": "json_schema", "json_schema": SCHEMA}},

@@ -29,6 +29,9 @@ def test_status_and_words_of_every_row() -> None:
             for row in recorded.ROWS:
                 status, _, answer = await g.post(PATHS[row["protocol"]], row["body"])
                 wanted, said = recorded.answer(row["body"], row["protocol"])
+                if row["reject"]:  # as the API was asked, so its own answer is the oracle
+                    wanted, words = recorded.expected(row)
+                    said = words or said
                 assert status == wanted, row["body"]
                 if status == 400:
                     kind = "invalid_request_error"

@@ -162,8 +162,25 @@ def without_the_servers_own(body: JsonObject) -> JsonObject:
         end = len(messages)
         while end > 1 and _is_closed_answer(messages[end - 1]):
             end -= 1
-        own["messages"] = messages[:end]
+        own["messages"] = _with_lost_results(messages[:end])
     return own
+
+
+def _with_lost_results(messages: list[Any]) -> list[Any]:
+    """The messages with empty results for calls right before an answer that is to be continued.
+    Nobody here continues it: the server says what it makes of calls without results."""
+    start = len(messages) - 1
+    while start > 0 and _is_closed_answer(messages[start - 1]):
+        start -= 1
+    answered = messages[:start]
+    for message in messages[start:]:
+        answered.append(message)
+        calls = message.get("tool_calls") if isinstance(message, dict) else None
+        if message is messages[-1] or not isinstance(calls, list):
+            continue
+        ids = [call.get("id") for call in calls if isinstance(call, dict)]
+        answered += [{"role": "tool", "tool_call_id": id, "content": ""} for id in ids]
+    return answered
 
 
 def _is_reminder(message: object) -> bool:
