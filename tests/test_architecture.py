@@ -271,6 +271,14 @@ class TestDesign:
         folders = [m.removeprefix("dsv4.").replace(".", "/") for m in packages]
         assert [folder for folder in folders if f"`{folder}/`" not in self.PAGE] == []
 
+    @pytest.mark.parametrize("wing", WINGS)
+    def test_its_layers_are_those_that_are_enforced(self, wing: str) -> None:
+        section = re.split(r"^\*\*The \w+\*\*", self.PAGE, flags=re.M)[list(WINGS).index(wing) + 1]
+        rows = re.findall(r"^\| (\d+) \| (.*?) \|", section, re.M)
+        told = {(int(number), name) for number, names in rows for name in modules_in(names)}
+        layers = enumerate(WINGS[wing], 1)
+        assert told == {(n, name) for n, layer in layers for name in layer - {"dsv4.__main__"}}
+
     def test_what_it_names_after_a_file_is_in_that_file(self) -> None:
         """As in "`_parse/prose.py` `_read_think`"."""
         named = [
@@ -282,6 +290,13 @@ class TestDesign:
         assert len(named) > 15
         source = {file: (SRC / "dsv4" / file).read_text("utf-8") for file, _ in named}
         assert [each for each in named if not re.search(rf"\b{each[1]}\b", source[each[0]])] == []
+
+
+def modules_in(names: str) -> list[str]:
+    """The modules that a cell of a table names, as in "`dsv4/__init__.py`, `tokens/`"."""
+    paths = re.findall(r"`([\w/]+)(?:\.py)?`", names)
+    inside = (path.strip("/").replace("/", ".").removesuffix(".__init__") for path in paths)
+    return [name if re.match("dsv4$|encoding_", name) else f"dsv4.{name}" for name in inside]
 
 
 def exists(name: str) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from functools import lru_cache, partial
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 from dsv4._completion.random_ids import new_id
 from dsv4._encode.inputs import fields_of
@@ -312,9 +312,9 @@ class TurnBuilder:
             self._system.append(text)
             self._system_fields |= kept
         elif self._later == "reminder":
-            self.messages.append({**reminder(text), **kept})
+            self.messages.append(cast("neutral.UserEntry", reminder(text) | kept))
         else:
-            self.messages.append({"role": "system", "content": text, **kept})
+            self.messages.append(_system_entry(text, kept))
 
     def _end(self) -> None:
         """A prompt must ask for something: a system text at its end does so as a reminder."""
@@ -331,13 +331,17 @@ class TurnBuilder:
         if self._system:
             kept: Any = self._system_fields
             text = contents.BLANK_LINE.join(self._system)
-            self.messages.insert(0, {"role": "system", "content": text, **kept})
+            self.messages.insert(0, _system_entry(text, kept))
         for index, message in enumerate(self.messages):
             if message["role"] == "assistant" and "marks" in message:
                 self.marks[index] = message["marks"]
                 unmarked = message.copy()
                 del unmarked["marks"]
                 self.messages[index] = unmarked
+
+
+def _system_entry(text: str, kept: dict[str, Any]) -> neutral.SystemEntry:
+    return cast("neutral.SystemEntry", {"role": "system", "content": text, **kept})
 
 
 def reminder(text: str) -> neutral.UserEntry:

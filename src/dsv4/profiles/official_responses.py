@@ -166,7 +166,8 @@ def _part(part: object, path: str, index: int, role: str) -> Object:
 
 def _check_results(messages: Sequence[Object]) -> None:
     waiting: list[str] = []
-    for message in (*messages, {"role": "user"}):
+    end: Object = {"role": "user"}
+    for message in (*messages, end):
         if message["role"] == "tool":
             id = message["tool_call_id"]
             if id not in waiting:

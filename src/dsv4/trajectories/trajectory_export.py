@@ -67,7 +67,9 @@ class Exported:
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Exported:
         """The summary of which a journal has the `values`, as `asdict` gives them."""
-        counters = {name: Counter(values[name]) for name in ("left_out", "left_out_tokens")}
+        counters: dict[str, Any] = {
+            name: Counter(values[name]) for name in ("left_out", "left_out_tokens")
+        }
         return cls(**(values | counters))
 
 

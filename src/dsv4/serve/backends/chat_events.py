@@ -27,7 +27,7 @@ class ChatEvents:
     def read(self, event: JsonObject) -> Chunk | list[Chunk]:
         """What an event says. Raises a `TypeError` or the like for one of another form."""
         choices = event.get("choices")
-        if choices.__class__ is list and len(choices) == 1 and self._has_deltas:
+        if type(choices) is list and len(choices) == 1 and self._has_deltas:
             choice = choices[0]
             delta = choice.get("delta")
             is_plain = delta and "finish_reason" in choice and choice.get("logprobs") is None
