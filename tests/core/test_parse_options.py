@@ -255,14 +255,13 @@ class TestWholeCalls:
 
     def test_it_comes_at_once(self) -> None:
         parser = dsv4.StreamParser(thinking=False, tools=TOOLS, calls="whole")
-        *before, last = block(calling("bash", command="ls", timeout=5)).splitlines(keepends=True)
-        assert [event for line in before[:-1] for event in parser.feed(line)] == []
-        assert parser.feed(before[-1]) == [
+        lines = block(calling("bash", command="ls", timeout=5)).splitlines(keepends=True)
+        assert [event for line in lines for event in parser.feed(line)] == []
+        assert parser.feed(EOS) == [
             dsv4.ToolCallStart(0, "bash"),
             dsv4.ArgumentsDelta(0, '{"command": "ls", "timeout": 5}'),
             dsv4.ToolCallEnd(0),
         ]
-        assert parser.feed(last) == []
 
     @pytest.mark.parametrize(
         "text",

@@ -195,9 +195,10 @@ def left_open() -> Iterator[tuple[str, Text, str]]:
 
 
 def _may_act_in_fence(text: Text) -> bool:
-    """Whether it is nothing but calls of declared tools (rule 41)."""
+    """Whether it is nothing but calls of declared tools, and all of them are made (rule 41)."""
     begins = text.text.startswith(f"{BLOCK}\n<{DSML}invoke") and not text.prose
-    return begins and "undeclared_tool" not in kinds_of(dsv4.parse(text.text, **text.options))
+    message = dsv4.parse(text.text, **text.options)
+    return begins and "undeclared_tool" not in kinds_of(message) and not message.dropped
 
 
 def test_behind_what_is_never_closed_all_calls_are_made() -> None:

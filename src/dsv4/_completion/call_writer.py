@@ -34,6 +34,7 @@ class CallWriter:
         self._repeats = False  # a key was written twice
         self._lists: dict[str, list[str]] = {}  # of values that came one by one
         self._waiting: list[str] | None = [] if whole else None
+        self._is_closed = False
         self.begun = visible and not whole
         if self.begun:
             emit(start)
@@ -67,9 +68,13 @@ class CallWriter:
 
     # The end.
 
-    def end(self, body: str | None = None) -> None:
-        """Completes the call, whose arguments may come as one JSON object."""
+    def close(self, body: str | None = None) -> None:
+        """Completes the arguments, which may come as one JSON object."""
         self._write(self._closing("") if body is None else body)
+        self._is_closed = True
+
+    def end(self) -> None:
+        """Completes the call."""
         if not self.visible:
             return
         if self._waiting is not None:
@@ -87,6 +92,8 @@ class CallWriter:
 
     def _closing(self, rest: str) -> str:
         """What closes the arguments: lists of values that came one by one, and the rest."""
+        if self._is_closed:
+            return ""
         members = [member_text(key, list_text(items)) for key, items in self._lists.items()]
         members += [rest] if rest else []
         if not self.keys:

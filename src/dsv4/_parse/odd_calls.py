@@ -98,6 +98,7 @@ def _plain_call(reading: Reading, tag: Tag, text: str) -> list[tuple[str, str]]:
         while reading.call is not None:
             yield from CallReader(reading).read()
         reading.settle()
+        reading.end_call()
 
     speculation = Speculation(inside, read_on)
     speculation.run()

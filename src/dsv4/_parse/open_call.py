@@ -322,12 +322,11 @@ class Call:
 
     def _end_complete(self) -> None:
         reading, body = self.reading, self.body
-        self.writer.end(None if body is None else body.text)
+        reading.close_call(self.writer, None if body is None else body.text)
         if body is not None and body.lone is not None:
             reading.report("unwrapped_arguments", reading.pos, "")
         keys = self.writer.keys if body is None else dict(members_of(body.text)).keys()
         reading.check_required(self.name, keys)
-        reading.tally.calls_completed += 1
 
     def end(self) -> None:
         """The text ends inside the call (rule 10)."""

@@ -95,6 +95,7 @@ class ProseReader:
                     self._end_in_tag(tag, at)
                     at = max(at + 1, prose.at)
         except _Halted:
+            reading.end_call()
             reading.enter(PROSE)
             reading.enter(ParserState.HALTED)
         return None
@@ -270,6 +271,7 @@ class ProseReader:
     def _show(self, text: str) -> None:
         """Shows the text that stands where reading is; not what the prompt has shown already."""
         reading, prose = self._reading, self._prose
+        reading.note_shown(text)
         if reading.pos < 0:
             text = text[-reading.pos :]
         if not text:
@@ -316,6 +318,12 @@ class ProseReader:
             if not tag.broken and not self._is_example:
                 self._prose.openers = max(self._prose.openers + (-1 if tag.closing else 1), 0)
         self._look(to)
+
+    def _read_close(self, tag: Tag) -> Steps[None]:
+        """A parameter's close in a fence: what stands behind it says whether it is named."""
+        if tag.end == self._buffer.end and self._reading.closed_call is not None:
+            yield from self._buffer.more()
+        self._read_markup(tag)
 
     def _remove(self, kind: DiagnosticKind | None, tag: Tag) -> None:
         self._flush()
@@ -391,6 +399,8 @@ class ProseReader:
             if behind.kind == "end":
                 quotations.end_text(reading, is_cut=False)
         quotations.end_section(reading, tag.start)
+        self._flush()
+        reading.end_call()
         ahead = yield from self._rules.look_past(tag.end)
         reading.tally.eos = ahead.kind in ("role", "end")
         if ahead.kind == "role":
@@ -422,6 +432,7 @@ class ProseReader:
         """A turn that the model made up after its own. All of it is removed (rule 17)."""
         reading, buffer = self._reading, self._buffer
         reading.enter(ParserState.INVENTED)
+        reading.end_call()
         while (yield from buffer.more()):
             pass
         start = reading.pos
@@ -459,6 +470,8 @@ class ProseReader:
         kind: DiagnosticKind = "think_in_content" if reasoning else "misspelled_tag"
         quotations.end_section(self._reading, tag.start)
         self._remove(None if tag.raw == _THINK_END else kind, tag)
+        if not reasoning:
+            self._reading.end_call()
         prose.reasoning = prose.joining = reasoning
         prose.quoting = Quoting()
 

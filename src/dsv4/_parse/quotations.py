@@ -122,16 +122,12 @@ def _look_inside(reading: Reading, is_last: bool) -> None:
 
 def _last_tag_end(reading: Reading, start: int) -> int:
     """Where the last tag of calls ends that were read from `start` on."""
-    at = end = start
-    while at < reading.pos:
-        at = reading.buffer.next_mark(at)
-        tag = reading.buffer.tag_at(at) if at < reading.pos else None
-        at += 1
-        if not isinstance(tag, Tag) or not tag.marked:
-            continue
-        if tag.closing or reading.rules.kind(tag) in CALL_TAGS:
-            at = end = tag.end
-    return min(end, reading.pos)
+    ends = [
+        tag.end
+        for tag in reading.buffer.marked_in(start, reading.pos)
+        if tag.closing or reading.rules.kind(tag) in CALL_TAGS
+    ]
+    return min(max(ends, default=start), reading.pos)
 
 
 def _settle(reading: Reading, quotation: Quotation, ahead: Tag) -> Steps[None]:

@@ -31,6 +31,7 @@ def read_completion(reading: Reading) -> Steps[None]:
     is_cut = reading.state is ParserState.HALTED or buffer.ended not in (None, Ended.END)
     quotations.end_text(reading, is_cut)
     reading.settle()
+    reading.end_call()
 
 
 def read_strict_completion(reading: Reading) -> Steps[None]:
@@ -56,5 +57,5 @@ def read_strict_completion(reading: Reading) -> Steps[None]:
     if content:
         reading.emit(ContentDelta(content))
     for name, arguments in () if is_text or settings.forbidden else message.calls:
-        reading.begin_call(name, visible=True).end(arguments)
-        tally.calls_completed += 1
+        reading.close_call(reading.begin_call(name, visible=True), arguments)
+    reading.end_call()

@@ -26,7 +26,7 @@ from dsv4._format import tokens
 from dsv4._format.dialects import NAMESPACE_END
 from dsv4._format.spellings import RELEASED_TAGS, SLASHES
 from dsv4._parse.parser_options import ParserSettings
-from dsv4._parse.quoting import Opening, Quoting
+from dsv4._parse.quoting import PAIRS, Opening, Quoting
 from dsv4._parse.strict_alongside import StrictAlongside
 from dsv4._parse.tag import PartialTag, Tag
 from dsv4._parse.tag_rules import TagRules
@@ -34,6 +34,10 @@ from dsv4._parse.text_buffer import ANYWHERE, NOWHERE, Refused, Steps, TextBuffe
 from dsv4._parse.twins import twin_of
 
 _SPACE = pattern(r"\s+")
+# What stands outside of calls is shown, or reported as one of these; markup that is shown is both.
+_LEFTOVER_KINDS: frozenset[DiagnosticKind] = frozenset(
+    {"orphan_closer", "unexpected_tag", "unexpected_text", "markup_as_text", "dropped_call"}
+)
 
 
 class ParserState(Enum):
@@ -159,6 +163,16 @@ class OpenValue(Protocol):
 
 
 @dataclass(slots=True)
+class ClosedCall:
+    """A call that was closed. It ends where nothing can say any more that it was not (rule 39)."""
+
+    writer: CallWriter
+    end: int
+    start: int  # of its text, if nothing of it was shown
+    is_followed: bool = False  # by text
+
+
+@dataclass(slots=True)
 class Doubt:
     """Calls that are read and not given out yet: if surplus closers come, none of them is made."""
 
@@ -204,6 +218,7 @@ class Reading:
         self.prose = Prose(reasoning, Quoting(), buffer.end)
         self.block: Block | None = None
         self.call: OpenCall | None = None
+        self.closed_call: ClosedCall | None = None  # the last one, until its end is known
         self.value: OpenValue | None = None  # which is being read
         self.unseen_from = ANYWHERE  # from here on nothing of the call is shown, or quoted yet
         # Calls that may be quoted (rules 20 to 24, 29).
@@ -255,6 +270,7 @@ class Reading:
         if self.value is not None:
             self.value.written.append(text)
         else:
+            self.note_shown(text)
             self.prose.at = self.pos
             self.prose.quoting.follow(text, start)
 
@@ -274,6 +290,8 @@ class Reading:
     def needed_from(self) -> int:
         """Where the text begins that may still be needed."""
         start = min(self.unseen_from, self.pos if self.doubt is None else self.doubt.start)
+        if self.closed_call is not None:
+            start = min(start, self.closed_call.start)
         return start if self.tally.further is None else min(start, self.tally.further[0])
 
     # Diagnostics.
@@ -281,6 +299,8 @@ class Reading:
     def report(self, kind: DiagnosticKind, start: int, raw: str, length: int | None = None) -> None:
         """Reports a deviation. `length` is that of the text, where `raw` is its beginning."""
         tally, end = self.tally, start + (len(raw) if length is None else length)
+        if self.closed_call is not None and kind in _LEFTOVER_KINDS:
+            self._look_behind(self.closed_call, start, raw)
         tally.calls_unread += kind in UNREAD_CALL_KINDS
         if start < 0:  # what the prompt holds is not quoted
             if end <= 0 and raw:
@@ -353,6 +373,7 @@ class Reading:
 
     def begin_call(self, name: str, visible: bool) -> CallWriter:
         """A new call. One that is not visible has no place among the others."""
+        self.end_call()
         self.tally.calls_seen += 1
         block = self.block
         if block is not None and block.strict is not None and not block.strict.keeps_few():
@@ -378,9 +399,9 @@ class Reading:
             self.report("limit", start, "")
         elif not self.settings.forbidden:
             self.check_declared(name, start, "")
-            self.begin_call(name, visible=True).end(arguments)
+            self.close_call(self.begin_call(name, visible=True), arguments)
+            self.end_call()
             self.check_required(name, dict(members_of(arguments)).keys())
-            self.tally.calls_completed += 1
 
     def part_of_call(self, name: str, rest: str) -> None:
         """A call that was held and was cut, of whose arguments `rest` is known (rule 10)."""
@@ -409,6 +430,51 @@ class Reading:
     def check_declared(self, name: str, start: int, raw: str) -> None:
         if self.tools.given and not self.tools.declares(name):
             self.report("undeclared_tool", start, raw)
+
+    # The end of a call (rule 39).
+
+    def close_call(self, writer: CallWriter, body: str | None) -> None:
+        """A call is closed. `body` are its arguments, where they came as one JSON object."""
+        writer.close(body)
+        start = ANYWHERE if writer.streams else self.unseen_from
+        self.closed_call = ClosedCall(writer, self.pos, start)
+        self.tally.calls_completed += 1
+
+    def end_call(self) -> None:
+        """The next call begins, or the section ends: the call that was closed is complete."""
+        closed, self.closed_call = self.closed_call, None
+        if closed is not None:
+            closed.writer.end()
+
+    def note_shown(self, text: str) -> None:
+        """Text is shown, perhaps behind a call."""
+        if self.closed_call is not None and not text.isspace():
+            self.closed_call.is_followed = True
+
+    def _look_behind(self, closed: ClosedCall, start: int, raw: str) -> None:
+        """Whether what is left over behind a call says that it was not closed where it seems.
+
+        The value `a`, a parameter's close, a call's close, `b`, and both closes: its own come last.
+        """
+        end = start + len(raw)
+        for tag in self.buffer.marked_in(start, end):
+            closed.is_followed |= bool(self.buffer.slice(start, tag.start).strip())
+            is_close = self.rules.role(tag) == "/parameter" and not self._is_between_quotes(tag)
+            if is_close and closed.is_followed:
+                self._abort_closed(closed)
+                return
+            start = tag.end
+        closed.is_followed |= bool(self.buffer.slice(start, end).strip())
+
+    def _is_between_quotes(self, tag: Tag) -> bool:
+        partner = PAIRS.get(self.buffer.char_before(tag.start))
+        return partner is not None and self.buffer.at(tag.end) in [*partner]
+
+    def _abort_closed(self, closed: ClosedCall) -> None:
+        self.closed_call = None
+        self.tally.calls_completed -= 1
+        closed.writer.abort("unreadable")
+        self.report_span("dropped_call", min(closed.start, closed.end), closed.end)
 
     # Calls that may be quoted (rules 21 and 29).
 
@@ -450,10 +516,16 @@ class Reading:
             self._drop(doubt)
 
     def _drop(self, doubt: Doubt) -> None:
+        # The end of a call before the doubt may stand behind its beginning.
+        first = doubt.counts[0] if doubt.call is None else doubt.call.index
         events = self.events[doubt.shown :]
         del self.events[doubt.shown :]
         if doubt.call is not None and doubt.call.visible:
             doubt.call.abort("unreadable", doubt.rest)
-        self.events += [event for event in events if isinstance(event, Diagnostic)]
+        for event in events:
+            if isinstance(event, Diagnostic) or getattr(event, "index", first) < first:
+                self.events.append(event)
+        if self.closed_call is not None and self.closed_call.writer.index >= first:
+            self.closed_call = None
         self.tally.calls_begun, self.tally.calls_completed = doubt.counts
         self.report_span("dropped_call", doubt.start, self.pos)

@@ -72,6 +72,7 @@ class Speculation:
             self._commit()
         reading = self.certain
         reading.doubt, reading.quotations, reading.refuses = None, (), 0
+        reading.end_call()
         return self.events()
 
     def events(self) -> list[Event]:

@@ -9,7 +9,7 @@ through `match` and `search`, which is how the tests count the characters that p
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any, TypeAlias, TypeVar
 
 from dsv4._completion.limits import LONGEST_SPACE
@@ -186,6 +186,16 @@ class TextBuffer:
         except StopIteration as done:
             self._readings[at] = done.value
             return self.tag_at(at)
+
+    def marked_in(self, start: int, end: int) -> Iterator[Tag]:
+        """The tags with the DSML token in text that has come."""
+        at = start
+        while (at := self.next_mark(at)) < end:
+            tag = self.tag_at(at)
+            at += 1
+            if isinstance(tag, Tag) and tag.marked:
+                yield tag
+                at = tag.end
 
     # Waiting.
 

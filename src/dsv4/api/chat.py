@@ -40,6 +40,7 @@ class ChatWriter(EventWriter):
     """
 
     id_prefix = "chatcmpl-"
+    interleaves = True
     frame = staticmethod(event_writer.unnamed_frame)
 
     def _set_up(self) -> None:

@@ -116,6 +116,8 @@ class HeldCall:
     position: int | None = None
     # What stands around more of its arguments, where they are sent as they come.
     around: tuple[str, str] | None = None
+    # Text that came behind it and waits for its end, because one part is open at a time.
+    behind: list[tuple[Event, Logprobs]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -178,6 +180,8 @@ class EventWriter:
     """
 
     id_prefix = ""
+    # Whether text may be sent while a call is open.
+    interleaves = False
     # How an event becomes bytes.
     frame: Callable[[ProtocolEvent], bytes]
 
@@ -234,7 +238,18 @@ class EventWriter:
         outcome = self.outcomes[choice]
         if outcome.complete and not self.call.parallel and handler in CONTENT_HANDLERS:
             return []
+        if handler in _TEXT_HANDLERS and (call := self._call_sent(outcome)) is not None:
+            call.behind.append((event, logprobs))
+            return []
         return handler(self, event, choice, outcome, logprobs)
+
+    def _call_sent(self, outcome: Outcome) -> HeldCall | None:
+        """The call that is open, where its beginning is sent, and no text may be before its end."""
+        sent = () if self.interleaves or not self._streamed else outcome.open.values()
+        return next((call for call in sent if call.position is not None), None)
+
+    def _write_behind(self, call: HeldCall, choice: int) -> Events:
+        return [e for event, logprobs in call.behind for e in self.write(event, choice, logprobs)]
 
     def frames(self, events: Sequence[Event], choice: int = 0, logprobs: Logprobs = None) -> bytes:
         """What `events` bring, as bytes of server-sent events.
@@ -366,7 +381,7 @@ class EventWriter:
             return []
         outcome.complete += 1
         if self._streamed:
-            return self.call_end(call, choice)
+            return [*self.call_end(call, choice), *self._write_behind(call, choice)]
         arguments = "".join(call.parts)
         if outcome.repeats_keys:
             arguments = without_duplicates(arguments)
@@ -398,7 +413,7 @@ class EventWriter:
             return []
         outcome.cut.append(call)
         if call.position is not None:
-            return self.call_cut(call, choice)
+            return [*self.call_cut(call, choice), *self._write_behind(call, choice)]
         call.parts.append(event.closing)
         return []
 
@@ -491,6 +506,7 @@ HANDLERS: dict[type, Handler] = {
     StopHit: EventWriter._stop,
     End: EventWriter._end,
 }
+_TEXT_HANDLERS = {HANDLERS[kind] for kind in (ReasoningDelta, ContentDelta)}
 # What is not written any more after the one call that was wanted.
 CONTENT_HANDLERS = {
     HANDLERS[kind]

@@ -219,13 +219,13 @@ class HealingReader(ChoiceReader):
             # It said nothing at all: neither had it begun to think.
             self._parser.feed(THINK_END)
         # The client's stop strings went to the upstream with the rest of its request.
-        last = self._parser.finish(self._settled(by_string=bool(self._call.request.stop)))
+        *last, end = self._parser.finish(self._settled(by_string=bool(self._call.request.stop)))
         late = [self._report("leaked_call") for event in last if isinstance(event, ToolCallStart)]
-        leaks = assemble([*self.events, *last]).tool_calls
-        calls = self._upstream_calls(leaks)
-        events = [*rest, *self._logged([*calls, *late, *last])]
+        rest += self._logged([*late, *last])
+        leaks = assemble(self.events).tool_calls
+        rest += self._logged([*self._upstream_calls(leaks), end])
         self._check_agreement({call.name for call in leaks})
-        return events
+        return rest
 
     # What was said in other places than deltas of the first choice.
 
