@@ -13,6 +13,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any, TypeAlias
 
 from dsv4._completion.events import (
@@ -117,7 +118,7 @@ class HeldCall:
     # What stands around more of its arguments, where they are sent as they come.
     around: tuple[str, str] | None = None
     # Text that came behind it and waits for its end, because one part is open at a time.
-    behind: list[tuple[Event, Logprobs]] = field(default_factory=list)
+    behind: list[tuple[ReasoningDelta | ContentDelta, Logprobs]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -158,6 +159,7 @@ class Outcome:
         return "length" if ended is Ended.LENGTH or self.finish == "length" else "stop"
 
 
+_TEXTS = ReasoningDelta, ContentDelta
 ProtocolEvent: TypeAlias = dict[str, Any]
 Events: TypeAlias = list[ProtocolEvent]
 # What a backend knows about tokens: one object for each, as Chat Completions has them.
@@ -238,7 +240,7 @@ class EventWriter:
         outcome = self.outcomes[choice]
         if outcome.complete and not self.call.parallel and handler in CONTENT_HANDLERS:
             return []
-        if handler in _TEXT_HANDLERS and (call := self._call_sent(outcome)) is not None:
+        if isinstance(event, _TEXTS) and (call := self._call_sent(outcome)) is not None:
             call.behind.append((event, logprobs))
             return []
         return handler(self, event, choice, outcome, logprobs)
@@ -249,7 +251,14 @@ class EventWriter:
         return next((call for call in sent if call.position is not None), None)
 
     def _write_behind(self, call: HeldCall, choice: int) -> Events:
-        return [e for event, logprobs in call.behind for e in self.write(event, choice, logprobs)]
+        """Writes the text that came behind a call; pieces of one text together."""
+        events: Events = []
+        for kind, pieces in groupby(call.behind, lambda piece: piece[0].__class__):
+            texts = [*pieces]
+            text = kind("".join(event.text for event, _ in texts))
+            probabilities = [one for _, of_piece in texts for one in of_piece or ()]
+            events += self.write(text, choice, probabilities or None)
+        return events
 
     def frames(self, events: Sequence[Event], choice: int = 0, logprobs: Logprobs = None) -> bytes:
         """What `events` bring, as bytes of server-sent events.
@@ -506,7 +515,6 @@ HANDLERS: dict[type, Handler] = {
     StopHit: EventWriter._stop,
     End: EventWriter._end,
 }
-_TEXT_HANDLERS = {HANDLERS[kind] for kind in (ReasoningDelta, ContentDelta)}
 # What is not written any more after the one call that was wanted.
 CONTENT_HANDLERS = {
     HANDLERS[kind]
