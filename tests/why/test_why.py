@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import time
 from collections import Counter
+from pathlib import Path
+from typing import Any
 
 import pytest
 from inputs import INPUTS, Input
@@ -54,3 +58,52 @@ def test_nothing_that_is_cut_or_changed_ends_in_an_exception() -> None:
         changed = [text.replace(a, b) for a, b in (('"', "'"), ("{", "["), ("\n", ""), (":", ""))]
         for each in (*cuts, *changed):
             assert why(each).lines()
+
+
+STRANGERS = [
+    json.loads(line)
+    for line in Path(__file__).with_name("pasted_by_strangers.jsonl").read_text("utf-8").split("\n")
+    if line
+]
+
+
+@pytest.mark.parametrize("row", STRANGERS, ids=lambda row: row["name"])
+def test_what_strangers_paste(row: dict[str, Any]) -> None:
+    """Inputs that were written, with what is to be said of them, before the code was tried."""
+    verdict = why(base64.b64decode(row["base64"]) if "base64" in row else row["text"])
+    shown = "\n".join(f"{word}  {text}" for word, text in verdict.lines())
+    assert (verdict.kind, verdict.status, verdict.who) == (
+        row["kind"],
+        row["status"],
+        row["who"],
+    ), shown
+    assert all(word in shown for word in row["words"]), shown
+    assert verdict.status != 2 or verdict.because, "what is not understood gets a helpful line"
+    assert "9f8e7d6c5b4a" not in json.dumps(verdict.to_dict()) + shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "GET https://x/v1?key=SECRET0123&x=1 HTTP/1.1 500",
+        "HTTP/1.1 500\nCookie: theme=dark; sid=SECRET0123",
+        'HTTP/1.1 500 {"name": "Cookie", "value": "sid=SECRET0123"}',
+        'HTTP/1.1 500 {"name": "x-api-key", "value": "SECRET0123"}',
+        "HTTP/1.1 500 curl -u user:SECRET0123 -b 'sid=SECRET0123' https://x",
+        "HTTP/1.1 500 at https://user:SECRET0123@host/v1",
+        f"Authorization: Bearer {'SECRET0123' * 5} HTTP/1.1 500 Internal Server Error",
+        "OPENAI_API_KEY=SECRET0123 HTTP/1.1 500",
+    ],
+)
+def test_keys_of_all_kinds_are_struck_out(text: str) -> None:
+    verdict = why(f"openai.APIError: {text}")
+    assert verdict.kind == "error"
+    assert "SECRET0123" not in json.dumps(verdict.to_dict())
+    assert "SECRET0123" not in str(verdict.lines())
+
+
+@pytest.mark.parametrize("text", ["lorem ipsum dolor " * 280_000, "<" * 5_000_000])
+def test_five_megabytes_take_no_minute(text: str) -> None:
+    begin = time.process_time()
+    assert why(text).status == 0
+    assert time.process_time() - begin < 10

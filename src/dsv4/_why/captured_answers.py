@@ -27,6 +27,30 @@ PROTOCOL_WORDS: dict[ProtocolName, str] = {
 }
 
 
+# Repairs of what is left of reasoning: no call is meant there.
+OF_REASONING = ("stray_think", "think_in_content")
+
+# A parser needs some seconds for more than this.
+_LONGEST_PARSED = 300_000
+_SIGNS_OF_MARKUP = ("dsml", "invoke", "think>", "tool")
+
+
+def part_to_parse(text: str) -> str:
+    """As much of a text as tells whether markup is left in it; empty where there is none."""
+    lowered = text.lower()
+    begins = [lowered.find(sign) for sign in _SIGNS_OF_MARKUP if sign in lowered]
+    return text[: min(begins) + _LONGEST_PARSED] if begins else ""
+
+
+def read_choices(value: dict[str, Any]) -> Iterator[tuple[str, PastedAnswer]]:
+    """The answers of a response that has several, each with the place of its choice."""
+    choices = value.get("choices")
+    for n, choice in enumerate(choices if isinstance(choices, list) else ()):
+        answer = read_answer({**value, "choices": [choice]})
+        if isinstance(answer, PastedAnswer):
+            yield f"choices[{n}]", answer
+
+
 def read_answer(value: object) -> PastedAnswer | NotUnderstood | None:
     """What a model wrote, of a response of any protocol; None for what is no response."""
     answer = _answer_turns(value)
@@ -112,8 +136,15 @@ def read_events(text: str) -> PastedAnswer | PastedError | NotUnderstood | None:
     """A stream of events; None for a text that is none."""
     if "data:" not in text:
         return None
-    events = [value for value in map(_data_value, _data_lines(text)) if isinstance(value, dict)]
-    return read_event_values(events) if any(map(is_event, events)) else None
+    lines = [line for line in _data_lines(text) if line != "[DONE]"]
+    values = [_data_value(line) for line in lines]
+    events = [value for value in values if isinstance(value, dict)]
+    if not any(map(is_event, events)):
+        return None
+    found = read_event_values(events)
+    # The last one may be cut.
+    unread = sum(not isinstance(value, dict) for value in values[:-1])
+    return replace(found, unread=unread) if isinstance(found, PastedAnswer) else found
 
 
 def _data_lines(text: str) -> Iterator[str]:
@@ -188,6 +219,9 @@ def _whole_chunk(event: dict[str, Any]) -> dict[str, Any]:
     head = {"id": "", "object": "", "created": 0, "model": None}
     rest = {"index": 0, "delta": {}, "logprobs": None, "finish_reason": None}
     choices = [{**rest, **choice} for choice in event.get("choices") or ()]
+    for choice in choices:
+        delta = choice["delta"] or {}
+        choice["delta"] = {name: value for name, value in delta.items() if value is not None}
     return {**head, **event, "choices": choices}
 
 

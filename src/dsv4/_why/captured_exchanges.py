@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -59,11 +60,16 @@ def _har_reply(response: Mapping[str, Any]) -> PastedAnswer | PastedError | None
     return reply_of(text, status if isinstance(status, int) else None)
 
 
+# A status of an error, and curl's own words.
+_FAILED = re.compile(r"HTTP/\S+ [45]\d\d|curl: \(\d+\)")
+
+
 def reply_of(reply: object, status: int | None = None) -> PastedAnswer | PastedError | None:
     """What came back, as text or as JSON: an answer, an error, or nothing that can be read."""
     text = reply if isinstance(reply, str) else json.dumps(reply, ensure_ascii=False)
-    value = maybe_json(reply) if isinstance(reply, str) else reply
-    if (status is not None and status >= 400) or is_error_body(value):
+    head, _, body = text.replace("\r\n", "\n").partition("\n\n")
+    value = maybe_json(body if head.startswith("HTTP/") else text)
+    if (status is not None and status >= 400) or is_error_body(value) or _FAILED.match(text):
         return PastedError(text, status)
     answer = read_answer(value) or read_events(text)
     return None if isinstance(answer, NotUnderstood) else answer

@@ -5,13 +5,21 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
-from itertools import takewhile
+from itertools import islice, takewhile
 
-from dsv4._why.pasted_kinds import BrokenJson, NotUnderstood, PastedRequest
+from dsv4._why.captured_exchanges import reply_of
+from dsv4._why.pasted_kinds import (
+    BrokenJson,
+    NotUnderstood,
+    PastedExchange,
+    PastedExchanges,
+    PastedRequest,
+)
 from dsv4._why.written_values import json_or_broken
 from dsv4.api.request_fields import maybe_json
 
-_CURL = re.compile(r"\s*(?:[$>#%]\s*)?curl(?:\.exe)?\s", re.IGNORECASE)
+# Behind a shell's prompt, and behind variables.
+_CURL = re.compile(r"\s*(?:[^\s'\"{]*[$>#%]\s*)?(?:[A-Z_]+=\S+\s+)*curl(?:\.exe)?\s", re.IGNORECASE)
 _DATA_OPTIONS = ("-d", "--data", "--data-raw", "--data-binary", "--data-ascii", "--json")
 # Line ends that a shell leaves out: of bash, of PowerShell, of Windows' own.
 _CONTINUED = re.compile(r"[\\`^]\r?\n")
@@ -26,8 +34,21 @@ def is_curl(text: str) -> bool:
     return _CURL.match(text) is not None
 
 
-def read_curl(text: str) -> PastedRequest | BrokenJson | NotUnderstood:
-    """The body in a command, and where it is sent."""
+# How that begins which came back, below the command.
+_REPLY = re.compile(r"^(?=[{<]|HTTP/|data:|event:|curl: )", re.MULTILINE)
+
+
+def read_curl(text: str) -> PastedRequest | PastedExchanges | BrokenJson | NotUnderstood:
+    """The body in a command, where it is sent, and what came back, if that stands below."""
+    for match in islice(_REPLY.finditer(text), 5):
+        asked, reply = _read_command(text[: match.start()]), text[match.start() :]
+        if isinstance(asked, PastedRequest):
+            exchange = PastedExchange(asked, reply_of(reply), "")
+            return PastedExchanges((exchange,), f"{_FORM}, with what came back")
+    return _read_command(text)
+
+
+def _read_command(text: str) -> PastedRequest | BrokenJson | NotUnderstood:
     address = _ADDRESS.search(text)
     url = address[0] if address else ""
     lines = iter(text.splitlines())
@@ -45,8 +66,9 @@ def read_curl(text: str) -> PastedRequest | BrokenJson | NotUnderstood:
         return NotUnderstood(
             "a command with curl", "The quotation marks of the command do not match."
         )
-    data = next(_data_in(words), None)
-    if data is None:
+    parts = list(_data_in(words))
+    data = "&".join(parts)  # as curl joins them
+    if not parts:
         return NotUnderstood("a command with curl", "The command sends no JSON: it has no --data.")
     if data.startswith("@"):
         file = data[1:] or "a file"

@@ -81,10 +81,12 @@ def find_known_error(text: str) -> tuple[KnownError, int, int] | None:
     win, and of several places the last: a stack trace ends with what went wrong."""
     begin = max(0, len(text) - _LOOKED_AT)
     looked_at = text[begin:]
+    lowered = looked_at.lower()
     places = (
         (len(words.pattern), match.start(), match.end(), error)
         for error in known_errors()
-        for words in _patterns(error)
+        for longest, words in _patterns(error)
+        if longest in lowered
         for match in list(words.finditer(looked_at))[-1:]
     )
     best = max(places, key=lambda each: each[:2], default=None)
@@ -92,31 +94,30 @@ def find_known_error(text: str) -> tuple[KnownError, int, int] | None:
 
 
 @cache
-def _patterns(error: KnownError) -> tuple[re.Pattern[str], ...]:
-    return tuple(re.compile(_pattern(text), re.IGNORECASE) for text in error.texts)
+def _patterns(error: KnownError) -> tuple[tuple[str, re.Pattern[str]], ...]:
+    """What to search for, each with its longest word, which is found faster."""
+    return tuple(
+        (max(_WORD.findall(text), key=len).lower(), re.compile(_pattern(text), re.IGNORECASE))
+        for text in error.texts
+    )
 
 
 # Between two words there may be line ends, and around them quotation marks of any kind, escaped
 # once or twice.
-_GAP = r"[\s\\`'\"]+"
+_WORD = re.compile(r"[^\s`'\"…]+")
+_PART_PATTERNS = {"…": r".{0,200}?", **dict.fromkeys(" `'\"", r"[\s\\`'\"]+")}
 
 
 def _pattern(text: str) -> str:
-    words = re.findall(r"…|[^\s`'\"…]+", text.strip())
-    parts: list[str] = []
-    for word in words:
-        if word == "…":
-            parts.append(r".{0,200}?")
-        else:
-            parts += [*([_GAP] if parts and parts[-1] != r".{0,200}?" else []), re.escape(word)]
-    return "".join(parts).removesuffix(r"\.")
+    parts = re.findall(rf"…|[\s`'\"]+|{_WORD.pattern}", text.strip(" `'\"…."))
+    return "".join(_PART_PATTERNS.get(part[0]) or re.escape(part) for part in parts)
 
 
 # What shows that a text is an error, though the page does not know it.
 _SIGNS = re.compile(
     r"^Traceback \(most recent call last\)|\bError code: \d{3}\b|\bAPI Error: \d{3}\b"
-    r"|^HTTP/[\d.]+ [45]\d\d\b|^(?:\w+\.)*\w+(?:Error|Exception)(?::|\s*\()"
-    r"|\bstatus(?: code)? [45]\d\d\b",
+    r"|^HTTP/[\d.]+ [45]\d\d\b|^(?:[\w.]*\.)?\w*(?:[Ee]rror|ERROR|Exception)\b(?::| \[|\s*\()"
+    r"|\bstatus(?: code)? [45]\d\d\b|^npm ERR!|\bpanicked at\b|\bException in thread\b",
     re.MULTILINE,
 )
 
@@ -134,6 +135,6 @@ def error_statuses(text: str) -> Iterator[int]:
 
 _STATUS = re.compile(
     r"(?:Error code:|API Error:|HTTP/[\d.]+|status(?:[ _]?code)?['\"]?[:= ]|<title>|<h1>"
-    r"|\bcode['\"]?:)\s*([45]\d\d)\b",
+    r"|\bcode['\"]?:|(?=[45]\d\d (?:Client|Server) Error))\s*([45]\d\d)\b",
     re.IGNORECASE,
 )

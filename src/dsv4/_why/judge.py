@@ -7,6 +7,7 @@ about prompts, and the page of errors about errors; this puts what they say into
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import singledispatch
@@ -38,7 +39,8 @@ from dsv4._why.pasted_kinds import (
     PastedSession,
 )
 from dsv4._why.recognition import recognise_bytes, recognise_text
-from dsv4._why.verdict import WhyVerdict, marked
+from dsv4._why.verdict import Culprit, WhyVerdict, marked
+from dsv4.api.api_request import chosen_dialect
 from dsv4.api.body_reader import recognise
 from dsv4.errors import Error
 from dsv4.profiles.official_api import PROFILE_NAME, RELEASES, is_official_host
@@ -155,9 +157,12 @@ def _protocol_words(body: dict[str, Any]) -> str:
 def _checked(body: Any, verdict: WhyVerdict, ignored: Sequence[str] = ()) -> WhyVerdict:
     """The verdict with the first error or warning that `dsv4 check` finds; kinds that say nothing
     of this body are `ignored`."""
+    ignored = (*ignored, *_untellable(body))
     serious = [each for each in _serious_findings(body) if each.kind not in ignored]
     if not serious:
         return verdict
+    if serious[0].kind == "not_a_conversation":
+        return replace(verdict, understood=False, because=serious[0].message, fix="")
     first, more = serious[0], len(serious) - 1
     others = f" (and {more} more: dsv4 check FILE)" if more else ""
     can_fix = first not in _serious_findings(fix_body(body).body)
@@ -167,7 +172,7 @@ def _checked(body: Any, verdict: WhyVerdict, ignored: Sequence[str] = ()) -> Why
         wrong=f"{first.message} [{first.kind}]{others}",
         place=first.path,
         marked=_quoted_value(body, first),
-        who="client",
+        who=_BLAMED.get(first.kind, "client"),
         sure="sure" if first.level == "error" else "likely",
         because=_reason(first),
         fix=fix if can_fix else f"change {first.path or 'the request'}, then: dsv4 check FILE",
@@ -178,6 +183,23 @@ def _checked(body: Any, verdict: WhyVerdict, ignored: Sequence[str] = ()) -> Why
 def _reason(finding: Finding) -> str:
     meaning = FINDING_KINDS[finding.kind].meaning.removesuffix(".")
     return f"{meaning[0].lower()}{meaning[1:]}"
+
+
+# What a history shows of those who wrote its answers; other mistakes are those of its sender.
+_BLAMED: dict[str, Culprit] = {
+    **dict.fromkeys(("arguments_not_json", "invalid_arguments", "undeclared_tool"), "model"),
+    **dict.fromkeys(("calls_in_content", "reasoning_in_content"), "server"),
+}
+
+
+def _untellable(body: Any) -> tuple[str, ...]:
+    """Kinds of findings that go by the model, which a body without its exact name does not tell:
+    whether it takes pictures and files."""
+    model = body.get("model") if isinstance(body, dict) else None
+    unknown = (
+        not isinstance(model, str) or model in _OFFICIAL_NAMES or chosen_dialect(None, model)[1]
+    )
+    return ("unsupported_content",) if unknown else ()
 
 
 def _serious_findings(body: Any, profile: str | None = None) -> list[Finding]:
@@ -249,6 +271,8 @@ def _judge_error(pasted: PastedError) -> WhyVerdict:
     verdict = WhyVerdict(kind="error", what=pasted.form, more="errors")
     if known is not None:
         error, start, end = known
+        if error.who == "nobody":
+            return replace(verdict, what=error.title, because=error.why, fix=error.fix)
         return replace(
             verdict,
             what=f"{pasted.form}: {error.title}",
@@ -262,19 +286,24 @@ def _judge_error(pasted: PastedError) -> WhyVerdict:
     return _judge_own_error(pasted, verdict) or _judge_status(pasted, verdict)
 
 
+# How dsv4 says what is wrong with something that it was given.
+_OWN_WORDS = re.compile(r"[\w.\[\]]+: found .{1,300}, expected [^\"\n]{1,200}")
+
+
 def _judge_own_error(pasted: PastedError, verdict: WhyVerdict) -> WhyVerdict | None:
     """An exception that goes through dsv4 and is none of its own is a fault of dsv4."""
-    if "/dsv4/" not in pasted.text.replace("\\", "/") or "Traceback" not in pasted.text:
-        return None
     last = pasted.text.rstrip().rpartition("\n")[2]
-    if last.startswith("dsv4."):
+    own = _OWN_WORDS.search(last)
+    if own is not None or last.startswith("dsv4."):
         return replace(
             verdict,
-            wrong=last,
+            wrong=own[0] if own else last,
             who="client",
             because="dsv4 names the place, what was found and what was expected",
             fix="change what the message names",
         )
+    if "/dsv4/" not in pasted.text.replace("\\", "/") or "Traceback" not in pasted.text:
+        return None
     return replace(
         verdict,
         wrong=last,
@@ -319,6 +348,9 @@ def _first_wrong(
     wrong = [(place, verdict) for place, verdict in looked_at if verdict.status == 1]
     words, number = whole(len(looked_at)), len(looked_at)
     if not wrong:
+        unclear = [verdict for _, verdict in looked_at if not verdict.understood]
+        if number and len(unclear) == number:
+            return replace(unclear[0], kind=kind, what=f"{words}: {unclear[0].what}")
         return WhyVerdict(kind=kind, what=words, more="verify")
     place, verdict = wrong[0]
     many = f"; something is wrong with {len(wrong)} of {number}" if number > 1 else ""

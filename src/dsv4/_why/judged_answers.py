@@ -7,14 +7,17 @@ malformed. What it leaves as text is quoted.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, Literal, TypeAlias
 
 from dsv4._completion.message import Message
-from dsv4._format.tokens import EOS, THINK_END
+from dsv4._format.tokens import DSML, EOS, THINK_END
 from dsv4._inputs.input_files import line_and_column
 from dsv4._parse.parse import parse
+from dsv4._why.captured_answers import OF_REASONING, part_to_parse, read_choices
 from dsv4._why.error_page import known_error
 from dsv4._why.pasted_kinds import BrokenJson, PastedAnswer
 from dsv4._why.verdict import WhyVerdict, marked
@@ -25,7 +28,6 @@ from dsv4.errors import Location, path_of
 LEAKS = "why-dsml"
 # Repairs that are none: what is only quoted, and reasoning that a server did not take out.
 _QUOTED = "markup_as_text"
-_STRAY = "stray_think"
 _CUT = ("length", "max_tokens", "max_output_tokens", "incomplete")
 
 
@@ -35,7 +37,26 @@ def judge_answer(answer: PastedAnswer) -> WhyVerdict:
     if answer.protocol is None:
         return _judge_text(answer, verdict)
     verdict = replace(verdict, what=f"{answer.form}{_contents(answer)}")
-    return next(_faults_of_message(answer, verdict), verdict)
+    if answer.unread:
+        hint = f"{answer.unread} of its events are no JSON, so a part of the answer is missing here"
+        verdict = replace(verdict, understood=False, because=hint)
+    faults = list(islice(_faults_of_message(answer, verdict), 1))
+    found = faults[0] if faults else _fault_of_choices(answer)
+    return verdict if found is None else replace(found, understood=True)
+
+
+def _fault_of_choices(answer: PastedAnswer) -> WhyVerdict | None:
+    """What is wrong with another choice than the first."""
+    response = answer.response
+    if answer.is_streamed or not isinstance(response, dict):
+        return None
+    others = list(read_choices(response))[1:]
+    found = ((place, judge_answer(other)) for place, other in others)
+    wrong = next(((place, verdict) for place, verdict in found if verdict.wrong), None)
+    if wrong is None:
+        return None
+    place, verdict = wrong
+    return replace(verdict, place=verdict.place.replace("choices[0]", place) or place)
 
 
 def _contents(answer: PastedAnswer) -> str:
@@ -100,7 +121,8 @@ def _leaks(answer: PastedAnswer, verdict: WhyVerdict) -> Iterator[WhyVerdict]:
         text = answer.message.get(field)
         if not isinstance(text, str):
             continue
-        leak = _find_leak(_parsed(text, False, answer.dialect), text, answer.finish)
+        part = part_to_parse(text)
+        leak = _find_leak(_parsed(part, False, answer.dialect), part, answer.finish)
         if leak is None:
             continue
         if field != "content" and leak.kind in ("calls", "repaired"):
@@ -110,10 +132,10 @@ def _leaks(answer: PastedAnswer, verdict: WhyVerdict) -> Iterator[WhyVerdict]:
 
 def _find_leak(message: Message, text: str, finish: str) -> Leak | None:
     repairs = sorted(
-        (each for each in message.diagnostics if each.kind not in (_QUOTED, _STRAY)),
+        (each for each in message.diagnostics if each.kind not in (_QUOTED, *OF_REASONING)),
         key=lambda each: each.start,
     )
-    names = ", ".join(call.name for call in (*message.tool_calls, *message.incomplete))
+    names = _names_of(message)
     if message.incomplete:
         kind: LeakKind = "cut by length" if finish in _CUT else "cut"
         start, end = (repairs[-1].start, repairs[-1].end) if repairs else (len(text), len(text))
@@ -124,15 +146,20 @@ def _find_leak(message: Message, text: str, finish: str) -> Leak | None:
         return Leak(kind, names, first.start, first.end, first.sentence)
     if message.tool_calls:
         return Leak("calls", names, *_first_tag(message, text))
-    thought = THINK_END in text and (message.reasoning or _has_stray(message))
-    if thought:
+    if THINK_END in text and (message.reasoning or _has_stray(message)):
         start = text.find(THINK_END)
         return Leak("reasoning", names, start, start + len(THINK_END))
     return None
 
 
+def _names_of(message: Message) -> str:
+    """The tools that are called, each once."""
+    called = Counter(call.name for call in (*message.tool_calls, *message.incomplete))
+    return ", ".join(f"{name} ({n} times)" if n > 1 else name for name, n in called.items())
+
+
 def _has_stray(message: Message) -> bool:
-    return any(each.kind == _STRAY for each in message.diagnostics)
+    return any(each.kind in OF_REASONING for each in message.diagnostics)
 
 
 def _first_tag(message: Message, text: str) -> tuple[int, int]:
@@ -211,18 +238,28 @@ def _path_to(response: object, text: str) -> str:
 
 # Calls and endings.
 
+# A value that begins with the end of a parameter was read too far. One that writes about markup
+# has the opening tags before.
+_TAG = re.compile(f"</?{DSML}[^>]*>")
+
 
 def _broken_calls(answer: PastedAnswer, verdict: WhyVerdict) -> Iterator[WhyVerdict]:
     for n, call in enumerate(answer.message.get("tool_calls") or ()):
         function = call.get("function") if isinstance(call, dict) else None
         arguments = function.get("arguments") if isinstance(function, dict) else None
-        if not isinstance(arguments, str) or isinstance(maybe_json(arguments or "{}"), dict):
+        place = f"tool_calls[{n}].function.arguments"
+        if not isinstance(arguments, str):
+            continue
+        if isinstance(maybe_json(arguments or "{}"), dict):
+            tag = _TAG.search(arguments)
+            if tag and tag[0].startswith("</"):
+                found = symptom(verdict, "Markup is left in the arguments of a call")
+                yield replace(found, place=place, marked=marked(arguments, *tag.span()))
             continue
         title = "The arguments of a call are not a JSON object"
         found = symptom(verdict, "finish_reason: length" if answer.finish in _CUT else title)
         broken = json_or_broken(arguments)
         at = broken.at if isinstance(broken, BrokenJson) else 0
-        place = f"tool_calls[{n}].function.arguments"
         yield replace(found, place=place, marked=marked(arguments, at, len(arguments)))
 
 
@@ -256,15 +293,20 @@ def _endings(answer: PastedAnswer, verdict: WhyVerdict) -> Iterator[WhyVerdict]:
 
 def _judge_text(answer: PastedAnswer, verdict: WhyVerdict) -> WhyVerdict:
     text = answer.text
-    message = _parsed(text, answer.thinking, answer.dialect)
-    leak = _find_leak(message, text, "")
+    part = part_to_parse(text)
+    message = _parsed(part, answer.thinking, answer.dialect)
+    leak = _find_leak(message, part, "")
     if EOS in text:
         return _judge_completion(verdict, leak, message, text)
     if leak is not None:
         return _leak_verdict(verdict, leak, text, "the text")
     is_quoted = any(each.kind == _QUOTED for each in message.diagnostics)
+    if not is_quoted:
+        return verdict
     return replace(
-        verdict, because="the markup in it is quoted, and must not run" if is_quoted else ""
+        verdict,
+        because="the markup in it is quoted, and must not run",
+        fix="if the quoted part is the answer, give that alone: dsv4 why FILE",
     )
 
 

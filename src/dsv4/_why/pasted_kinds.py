@@ -23,7 +23,8 @@ class PastedRequest:
 class PastedAnswer:
     """What a model wrote. Where a server sent it, `protocol`, the `message` that the server made of
     it, its `finish` reason (empty where none came) and the `response` itself. `text` is it as the
-    model writes it, which begins in reasoning if `thinking` says so."""
+    model writes it, which begins in reasoning if `thinking` says so. Of a stream, `unread` events
+    could not be read."""
 
     text: str
     thinking: bool
@@ -35,6 +36,7 @@ class PastedAnswer:
     finish: str = ""
     response: Any = None
     is_streamed: bool = False
+    unread: int = 0
 
 
 @dataclass(frozen=True)

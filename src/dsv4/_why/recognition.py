@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
+from html import unescape
 from typing import Any
 
 from dsv4._format.dialects import DIALECTS
-from dsv4._format.tokens import ASSISTANT, BOS, EOS, THINK_END, THINK_START, USER
+from dsv4._format.tokens import ASSISTANT, BOS, DSML, EOS, THINK_END, THINK_START, USER
 from dsv4._inputs.agent_sessions import SQLITE, read_agent_session
 from dsv4._inputs.input_files import BYTE_ORDER_MARK, InputError, decode_utf8
+from dsv4._inputs.line_shapes import line_conversation
 from dsv4._parse.parse import parse
 from dsv4._why import captured_answers, captured_exchanges, error_page
+from dsv4._why.captured_answers import OF_REASONING, part_to_parse
 from dsv4._why.curl_commands import is_curl, read_curl
 from dsv4._why.pasted_kinds import (
     BrokenJson,
@@ -19,6 +23,7 @@ from dsv4._why.pasted_kinds import (
     Pasted,
     PastedAnswer,
     PastedError,
+    PastedExchange,
     PastedExchanges,
     PastedLines,
     PastedPrompt,
@@ -28,13 +33,15 @@ from dsv4._why.pasted_kinds import (
 )
 from dsv4._why.session_lines import read_session, session_of
 from dsv4._why.written_values import (
-    embedded_value,
-    fenced_values,
+    embedded_values,
+    fenced_texts,
+    javascript_value,
     json_or_broken,
     python_value,
 )
 from dsv4.api.own_bodies import is_pair, is_sharegpt, role_of
 from dsv4.api.request_fields import maybe_json
+from dsv4.errors import Error
 
 # How files begin that hold no text.
 _FILE_FORMATS = {
@@ -75,6 +82,10 @@ def recognise_text(text: str) -> Pasted:
     text = text.removeprefix(BYTE_ORDER_MARK)
     if not text.strip():
         return NotUnderstood("nothing: the input is empty", "Give a text, a file, or - for stdin.")
+    if text.strip() == "null":
+        return recognise_value(None)
+    if _ESCAPED_FOR_HTML.search(text):
+        return recognise_text(unescape(text))
     value = _written_value(text)
     if isinstance(value, str) and value.strip():
         return recognise_text(value)
@@ -94,10 +105,15 @@ def _written_value(text: str) -> Any:
     value = maybe_json(text)
     if value is None:
         value = python_value(text)
+    if value is None:
+        value = javascript_value(text)
     stripped = text.strip()
     if value is None and stripped.startswith(("```", "~~~")):
-        value = next(fenced_values(stripped), None)
+        value = next(filter(None, map(maybe_json, fenced_texts(stripped))), None)
     return value
+
+
+_ESCAPED_FOR_HTML = re.compile(f"&lt;/?(?:{DSML}|{str(BOS).strip('<>')})")
 
 
 # Values.
@@ -139,6 +155,10 @@ def _other_object(value: dict[str, Any]) -> Pasted:
         return PastedPrompt(prompt)
     if "input" in value or "instructions" in value or "messages" in value:
         return PastedRequest(value)
+    if _is_tool(value):
+        return _TOOLS
+    if type(value.get("prompt_tokens")) is int:
+        return PastedError("prompt tokens for a short message", form="the usage of an answer")
     names = ", ".join(map(repr, list(value)[:4]))
     hint = "A request has `messages` or `input`, an answer `choices`, `content` or `output`."
     return NotUnderstood(f"a JSON object with {names or 'no fields'}", hint)
@@ -148,14 +168,23 @@ def _recognise_list(values: list[Any]) -> Pasted:
     if values and all(isinstance(each, dict) and role_of(each) for each in values):
         return PastedRequest(values, form="a list of messages")
     if values and all(isinstance(each, dict) for each in values):
+        if all(map(_is_tool, values)):
+            return _TOOLS
         found = _recognise_values(values)
-        if not isinstance(found, PastedLines) or "messages" in values[0]:
+        if not isinstance(found, (PastedLines, NotUnderstood)) or "messages" in values[0]:
             return found
-        if all("function" in each or "input_schema" in each for each in values):
-            return NotUnderstood("a list of tools", "Put them into a request, as its `tools`.")
+    if values and all(isinstance(each, bytes) for each in values):
+        return recognise_bytes(b"".join(values))
     if values and all(type(each) is int for each in values):
         return NotUnderstood("a list of token ids", "Read them with: dsv4 decode --ids FILE")
     return NotUnderstood("a JSON list", "A list of messages has objects with `role` and `content`.")
+
+
+_TOOLS = NotUnderstood("a tool, or a list of tools", "Put them into a request, as its `tools`.")
+
+
+def _is_tool(value: dict[str, Any]) -> bool:
+    return "function" in value or "input_schema" in value
 
 
 def _compact(value: object) -> str:
@@ -171,15 +200,42 @@ MOST_LINES = 100_000
 
 def _read_lines(text: str) -> Pasted | None:
     """A text in which each line is an object or a list. The last one may be cut."""
-    lines = [line for line in text.splitlines() if line.strip()]
-    if not 2 <= len(lines) <= MOST_LINES or lines[0].lstrip()[:1] not in ("{", "["):
+    lines = [(n, line) for n, line in enumerate(text.splitlines(), 1) if line.strip()]
+    if not 2 <= len(lines) <= MOST_LINES or not _BEGINS_VALUE.match(lines[0][1]):
         return None
-    values = [maybe_json(line) for line in lines]
-    if values[-1] is None and len(values) > 2:
-        del values[-1]
-    if not all(isinstance(value, (dict, list)) for value in values):
+    values = [_line_value(line) for _, line in lines[:-1]]
+    broken = [n for n, value in enumerate(values) if not isinstance(value, (dict, list))]
+    if not broken:
+        last = _line_value(lines[-1][1])
+        is_cut = not isinstance(last, (dict, list))
+        if is_cut and len(values) == 1:
+            return None
+        return _recognise_values(values if is_cut else [*values, last])
+    if broken[0] > 0 and len(broken) * 4 <= len(values):
+        number, line = lines[broken[0]]
+        found = json_or_broken(line.strip())
+        return replace(found, line=number) if isinstance(found, BrokenJson) else None
+    return _read_values_in_turn(text)
+
+
+_BEGINS_VALUE = re.compile(r"\s*(?:[{\[]|[A-Z]\w*\()")
+
+
+def _line_value(line: str) -> Any:
+    value = maybe_json(line)
+    return python_value(line) if value is None else value
+
+
+def _read_values_in_turn(text: str) -> Pasted | None:
+    """Objects one after another, each over several lines, as programs print them."""
+    if not _BETWEEN_OBJECTS.search(text):
         return None
-    return _recognise_values(values)
+    listed = f"[{_BETWEEN_OBJECTS.sub('},{', text.strip())}]"
+    values = maybe_json(listed) or javascript_value(listed)
+    return _recognise_values(values) if isinstance(values, list) else None
+
+
+_BETWEEN_OBJECTS = re.compile(r"^\},?\s*^\{", re.MULTILINE)
 
 
 def _recognise_values(values: Sequence[Any]) -> Pasted:
@@ -197,7 +253,17 @@ def _recognise_values(values: Sequence[Any]) -> Pasted:
     exchanges = tuple(each for each in logged if each is not None)
     if len(exchanges) == len(values):
         return PastedExchanges(exchanges, "a log")
+    first = values[0]
+    if isinstance(first, dict) and isinstance(recognise_value(first), NotUnderstood):
+        try:
+            line_conversation(first)
+        except Error:
+            names = ", ".join(map(repr, list(first)[:4]))
+            return NotUnderstood(f"JSON lines with {names or 'no fields'}", _TRAINING_DATA)
     return PastedLines(tuple(values))
+
+
+_TRAINING_DATA = "If it is training data of another shape, dsv4 dataset says how it reads it."
 
 
 # Prompts.
@@ -236,20 +302,58 @@ def _read_page(text: str) -> Pasted | None:
 
 
 def _read_prose(text: str) -> Pasted:
-    answer = _read_answer_text(text)
-    if answer is not None:
-        return answer
+    for read_as in (_read_fences, _read_answer_text):
+        found = read_as(text)
+        if found is not None:
+            return found
     if error_page.is_error_text(text):
         return PastedError(text)
     if text.lstrip()[:1] in ("{", "["):
         broken = json_or_broken(text.strip())
         if isinstance(broken, BrokenJson):
             return broken
-    for value in (*fenced_values(text), embedded_value(text)):
-        found = recognise_value(value) if isinstance(value, (dict, list)) else None
-        if found is not None and not isinstance(found, (NotUnderstood, PastedLines)):
+    for value in embedded_values(text):
+        found = recognise_value(value)
+        if not isinstance(found, (NotUnderstood, PastedLines)):
             return found
+    if _OTHER_TEMPLATE.match(text):
+        return NotUnderstood("a prompt in the format of another model", _NO_PROMPT)
+    if _is_configuration(text):
+        return NotUnderstood("a configuration", _NO_CONFIGURATION)
     return PastedSentence(text)
+
+
+# How prompts of other models begin.
+_OTHER_TEMPLATE = re.compile(r"\s*(?:<s>\s*)?(?:<\|(?:im_start|begin_of_text|start)\|>|\[INST\])")
+_NO_PROMPT = "A server that writes it for DeepSeek-V4 uses the wrong chat template."
+_SETTING = re.compile(r"\s*(?:-\s+)?[\w.\"-]+\s*[:=]|\s*\[[\w.\"-]+\]\s*$|\s*#|\s*-\s")
+_TELLING_SETTING = re.compile(
+    r"^[ \t\w-]{0,60}(?:base_?url|api_?(?:base|key)|env_key)\b", re.I | re.M
+)
+_NO_CONFIGURATION = "Give what the client sends, or the error that it shows."
+
+
+def _is_configuration(text: str) -> bool:
+    """Whether a text has the settings of a client, in TOML, in YAML or as variables."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    return all(map(_SETTING.match, lines)) and bool(_TELLING_SETTING.search(text))
+
+
+def _read_fences(text: str) -> Pasted | None:
+    """What the code blocks of a text hold: a request, what came back, or both."""
+    found = [recognise_text(block) for block in fenced_texts(text) if block.strip() != text.strip()]
+    request = next((each for each in found if isinstance(each, PastedRequest)), None)
+    reply = next((each for each in found if _is_reply(each)), None)
+    if request is not None and isinstance(reply, (PastedAnswer, PastedError)):
+        return PastedExchanges((PastedExchange(request, reply, ""),), "a text with both sides")
+    whole = (each for each in found if isinstance(each, (PastedExchanges, BrokenJson)))
+    return request or reply or next(whole, None)
+
+
+def _is_reply(found: Pasted) -> bool:
+    """Whether a server sent it. A block of mere markup may be a quotation in an answer."""
+    has_protocol = isinstance(found, PastedAnswer) and found.protocol is not None
+    return has_protocol or isinstance(found, PastedError)
 
 
 def _read_answer_text(text: str) -> PastedAnswer | None:
@@ -258,11 +362,20 @@ def _read_answer_text(text: str) -> PastedAnswer | None:
         return None
     if text.rstrip("\r\n").endswith(EOS):
         text = text.rstrip("\r\n")  # an editor's line end
-    thinking = THINK_END in text or text.lstrip().startswith(THINK_START)
+    thinking = _ends_reasoning(text) or text.lstrip().startswith(THINK_START)
     if not (thinking or EOS in text):
-        message = parse(text, thinking=False)
-        if not (message.tool_calls or message.incomplete or message.diagnostics):
+        message = parse(part_to_parse(text), thinking=False)
+        marks = [each for each in message.diagnostics if each.kind not in OF_REASONING]
+        if not (message.tool_calls or message.incomplete or marks):
             return None
     tags = ((name, str(dialect.tags.block_open).strip()) for name, dialect in DIALECTS.items())
     dialect = next((name for name, tag in tags if tag in text), None)
     return PastedAnswer(text, thinking, dialect)
+
+
+def _ends_reasoning(text: str) -> bool:
+    """Whether the end of reasoning stands in a text as a model writes it. In the middle of a line
+    somebody speaks of it, unless a beginning stands before it."""
+    before, tag, after = text.partition(THINK_END)
+    is_amid = before[-1:] not in ("", "\n", ".", "!", "?") and after[:1] not in ("", "\n", "\r")
+    return bool(tag) and (not is_amid or THINK_START in before)

@@ -78,6 +78,7 @@ class WhyVerdict:
 # Around the place, so many characters are shown.
 _AROUND = 24
 _LONGEST_MARK = 60
+_LONGEST_KEY = 1_000
 
 
 def marked(text: str, start: int, end: int) -> str:
@@ -86,23 +87,37 @@ def marked(text: str, start: int, end: int) -> str:
     inside = text[start:end]
     if len(inside) > _LONGEST_MARK:
         inside = f"{inside[: _LONGEST_MARK - 1]}…"
-    before, after = text[max(0, start - _AROUND) : start], text[end : end + _AROUND]
+    # Of a key that is cut, the rest could not be known as one.
+    before = without_keys(text[max(0, start - _LONGEST_KEY) : start])[-_AROUND:]
+    after = without_keys(text[end : end + _LONGEST_KEY])[:_AROUND]
     front = "…" if start > _AROUND else ""
     back = "…" if len(text) > end + _AROUND else ""
     return re.sub(r"\s*[\r\n]+\s*", "↵", f"{front}{before}⟦{inside}⟧{after}{back}")
 
 
-# Keys as they stand in headers, in curl's options, in JSON and in addresses, and those that show
-# themselves by their beginning.
-_KEYS = re.compile(
-    r"""(?P<name>(?:authorization|(?:x-)?(?:goog-)?api[-_]?key|proxy-authorization|cookie|access[-_]token)
-        \\?["']?\s*[:=]\s*\\?["']?(?:bearer\s+|basic\s+)?)(?P<key>[^\s"'&,;\\}]{4,})
-      | (?P<scheme>\bbearer\s+)(?P<token>[\w.~+/=-]{8,})
-      | (?P<own>\b(?:sk|pk|gsk|hf|key|xai)[-_])[\w-]{8,}""",
-    re.IGNORECASE | re.VERBOSE,
+# Keys as they stand in headers, in curl's options, in JSON, in HAR files and in addresses, and
+# those that show themselves by their beginning. What is in the first group stays.
+_HEADER = (
+    r"(?:(?:proxy-)?authorization|[\w-]*api[-_]?key|[\w-]*(?:access|auth)[-_]token|[\w-]*secret)"
+)
+_KEYS = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        rf"""({_HEADER}\\?["']?\s*[:=]\s*\\?["']?(?:bearer\s+|basic\s+)?)[^\s"'&,;\\}}]{{4,}}""",
+        rf"""(["']?name\\?["']:\s*\\?["'](?:{_HEADER}|(?:set-)?cookie)\\?["'],\s*\\?["']value\\?["']:\s*\\?["'])[^"'\\]+""",
+        r"""((?:^|[\s"'{,;])\\?["']?(?:set-)?cookie\\?["']?\s*[:=]\s*\\?["']?)[^"'\\\r\n]{4,}""",
+        r"""((?:^|\s)(?:-b|-u|--cookie|--user)[ =]?["']?)[^\s"'][^"'\r\n]*(?=["'\s]|$)""",
+        r"([?&;](?:key|token|code|sig|signature|password)=)[^\s\"'&]+",
+        r"(\b(?:password|token)=)[^\s\"'&;]{4,}",
+        r"(\bhttps?://[^\s/:@\"']+:)[^\s/@\"']+(?=@)",
+        r"(\bbearer\s+)[\w.~+/=-]{8,}",
+        r"(\b(?:sk|pk|gsk|hf|key|xai)[-_])[\w-]{8,}",
+    )
 )
 
 
 def without_keys(text: str) -> str:
     """A text with keys struck out, so that it can be shown or shared."""
-    return _KEYS.sub(lambda m: f"{m['name'] or m['scheme'] or m['own']}***", text)
+    for keys in _KEYS:
+        text = keys.sub(r"\1***", text)
+    return text

@@ -7,11 +7,11 @@ import ast
 import json
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from dsv4._inputs.input_files import json_problem
 from dsv4._why.pasted_kinds import BrokenJson
-from dsv4.api.request_fields import maybe_json
 
 # Python takes a gigabyte to read a literal of ten megabytes.
 LONGEST_LITERAL = 1_000_000
@@ -20,7 +20,7 @@ _FENCED = re.compile(
 )
 # What Python prints of a dict, whose keys are in single quotes, and of an SDK's object:
 # `ChatCompletion(id='…', choices=[…])`.
-_PRINTED = re.compile(r"[\[{\s]+'|[A-Z]\w*\(.*\)\s*$", re.DOTALL)
+_PRINTED = re.compile(r"[\[{\s]+b?'|[A-Z]\w*\(.*\)\s*$", re.DOTALL)
 
 
 def json_or_broken(text: str) -> Any:
@@ -45,6 +45,30 @@ def python_value(text: str) -> Any:
         return None
 
 
+# What JavaScript prints of an object: keys without quotation marks, texts in single ones.
+_SCRIPT_WORD = re.compile(
+    r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|([A-Za-z_$][\w$]*)(\s*:)?""", re.DOTALL
+)
+_SCRIPT_CONSTANTS = {"null": "None", "undefined": "None", "true": "True", "false": "False"}
+
+
+def javascript_value(text: str) -> Any:
+    """The value that `console.log` prints in this way; None where it is none."""
+    if len(text) > LONGEST_LITERAL or text.lstrip()[:1] not in ("{", "[") or ": '" not in text:
+        return None
+
+    def as_python(match: re.Match[str]) -> str:
+        word, colon = match.groups()
+        if word is None:
+            return match[0]
+        return f"'{word}':" if colon else _SCRIPT_CONSTANTS.get(word, word)
+
+    try:
+        return ast.literal_eval(_SCRIPT_WORD.sub(as_python, text.strip()))
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
+
+
 def _value_of(node: ast.expr) -> Any:
     match node:
         case ast.Dict():
@@ -59,20 +83,25 @@ def _value_of(node: ast.expr) -> Any:
     return ast.literal_eval(node)
 
 
-def fenced_values(text: str) -> Iterator[Any]:
-    """The JSON values in the code blocks of a text."""
-    for match in _FENCED.finditer(text):
-        value = maybe_json(match[2])
-        if value is not None:
+def fenced_texts(text: str) -> Iterator[str]:
+    """What the code blocks of a text hold."""
+    return (match[2] for match in _FENCED.finditer(text))
+
+
+# So many beginnings of an object are tried.
+_MOST_BEGINNINGS = 20
+
+
+def embedded_values(text: str) -> Iterator[dict[str, Any]]:
+    """The JSON objects that stand in a text, and what Python prints of one."""
+    text = text.replace('`"', '"')  # as PowerShell has it
+    begins = [match.start() for match in islice(re.finditer(r"\{", text), _MOST_BEGINNINGS)]
+    for start in begins:
+        try:
+            value = json.JSONDecoder().raw_decode(text, start)[0]
+        except (ValueError, RecursionError):
+            continue
+        if value:
             yield value
-
-
-def embedded_value(text: str) -> Any:
-    """The first JSON object that stands in a text; None where there is none."""
-    start = text.find("{")
-    if start == -1:
-        return None
-    try:
-        return json.JSONDecoder().raw_decode(text, start)[0]
-    except (ValueError, RecursionError):
-        return python_value(text[start : text.rfind("}") + 1])
+    if begins and isinstance(value := python_value(text[begins[0] : text.rfind("}") + 1]), dict):
+        yield value
