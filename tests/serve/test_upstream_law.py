@@ -58,7 +58,7 @@ def test_changes_together(batch: int) -> None:
 
 
 def test_changes_without_the_fast_reader_of_json(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answer_reader, "_parse_event", answer_reader._slow_event_json)
+    monkeypatch.setattr(answer_reader, "parse_event", answer_reader._slow_event_json)
     found = asyncio.run(law.violations([f"slow {n}" for n in range(COUNT // BATCHES)]))
     assert not found, shown(found)
 

@@ -61,6 +61,11 @@ class EventLog:
 
 def joined_events(events: Iterable[Event]) -> list[Event]:
     """The events, with pieces of one text that stand in a row as one piece."""
+    events = list(events)
+    kinds = set(map(type, events))
+    for text_kind in (ContentDelta, ReasoningDelta):
+        if kinds == {text_kind}:  # as nearly always
+            return [text_kind(_joined_text(events))]
     result: list[Event] = []
     for (kind, index), run in groupby(events, _text_kind):
         if kind is ArgumentsDelta:
@@ -78,11 +83,8 @@ def _text_kind(event: Event) -> tuple[type, int]:
     return kind, event.index if isinstance(event, ArgumentsDelta) else 0
 
 
-def _joined_text(pieces: Iterable[Event]) -> str:
-    return "".join(piece.text for piece in pieces if isinstance(piece, _TEXTS))
-
-
-_TEXTS = (ArgumentsDelta, ContentDelta, ReasoningDelta)
+def _joined_text(pieces: Iterable[Any]) -> str:
+    return "".join([piece.text for piece in pieces])
 
 
 class TokenLogprobs:

@@ -13,7 +13,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from dsv4._completion.events import Diagnostic, End, Event, ReasoningDelta
@@ -255,6 +255,10 @@ class CompletionRun(ABC, Generic[PreparedT]):
             client.send, client.send_piece, self._headers, timer, client.write_now
         )
         frames = self._api.frames
+        # Pieces that have log probabilities of their own are not joined.
+        framed = (
+            partial(self._framed_alone, writer) if self._prepared.call.logprobs else writer.frames
+        )
         # A sealed turn goes out where the reasoning ends: what follows must wait for its own end.
         seals = self._server.storage.turns.seal is not None
         later: list[tuple[int, list[Event]]] | None = [] if seals else None
@@ -263,7 +267,9 @@ class CompletionRun(ABC, Generic[PreparedT]):
             if later is not None:
                 events = _held_back(later, choice, events)
             start = b"" if stream.has_begun else frames(self._first_events(writer))
-            data = start + self._framed(writer, events, choice)
+            data = framed(events, choice)
+            if start:
+                data = start + data
             return stream.push(data) if data else None
 
         async def alive() -> None:
@@ -273,7 +279,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
         try:
             await self._generate(deliver, alive)
             for choice, events in later or ():
-                await stream.write(self._framed(writer, events, choice))
+                await stream.write(framed(events, choice))
             last = writer.finish(usage=self.usage, reason=self._reason())
             if self._debug:
                 last[-1]["dsv4"] = self._debugged()
@@ -307,12 +313,10 @@ class CompletionRun(ABC, Generic[PreparedT]):
     def _upstream_id(self) -> str | None:
         return self.readers[0].id if self._prepared.call.protocol == "chat" else None
 
-    def _framed(self, writer: EventWriter, events: list[Event], choice: int) -> bytes:
-        """Events of a choice as bytes."""
-        reader = self.readers[choice]
-        if reader.joins:
-            return writer.frames(events, choice)
-        return b"".join(writer.frames([e], choice, reader.logprobs_of(e)) for e in events)
+    def _framed_alone(self, writer: EventWriter, events: list[Event], choice: int) -> bytes:
+        """Events of a choice as bytes, each with the log probabilities of its tokens."""
+        logprobs_of = self.readers[choice].logprobs_of
+        return b"".join(writer.frames([e], choice, logprobs_of(e)) for e in events)
 
     # What is kept.
 

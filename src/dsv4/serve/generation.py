@@ -168,11 +168,12 @@ class Generation:
         another one, no time-out, no task.
         """
         reader, note_chunks = self._readers[choice], self.timer.heard
+        read = reader.feed
 
         def taken(chunks: list[Chunk]) -> Awaitable[None] | None:
             note_chunks()
             try:
-                events = _events_of(reader, chunks)
+                events = read(chunks[0]) if len(chunks) == 1 else _events_of(reader, chunks)
                 if not events:
                     return self._ended_by(reader)
                 self._has_begun = self._alive is not None  # a whole answer goes out at its end
@@ -239,8 +240,6 @@ async def _pulled(stream: Chunks, take: TakeChunks) -> None:
 
 def _events_of(reader: ChoiceReader, chunks: list[Chunk]) -> list[Event]:
     """The events of pieces that came together, up to where the text ends."""
-    if len(chunks) == 1:  # as nearly always
-        return reader.feed(chunks[0])
     events: list[Event] = []
     for chunk in chunks:
         events += reader.feed(chunk)

@@ -709,6 +709,7 @@ class IdParser:
         self._acting = {tokenizer.special_id(token): token for token in _NEEDED}
         added = tokenizer.vocabulary.added
         self._acting |= {added[token]: token for token in _FURTHER if token in added}
+        self._bytes_of = tokenizer.vocabulary.bytes_of
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._in_character = False  # whether the decoder waits for the rest of one
 
@@ -720,9 +721,9 @@ class IdParser:
         """
         if type(ids) is list and len(ids) == 1:
             id = ids[0]
-            if id.__class__ is int and id not in self._acting:
+            if id.__class__ is int and id in self._bytes_of and id not in self._acting:
                 # Nearly all that engines send, and nearly all of it is ASCII.
-                data = self._tokenizer.bytes_of(id)
+                data = self._bytes_of[id]
                 if self._in_character or self._spelled or not data.isascii():
                     return self._feed_bytes(data)
                 return self._parser.feed_inert(data.decode("ascii"))

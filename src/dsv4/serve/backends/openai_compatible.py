@@ -27,7 +27,7 @@ class CompletionsBackend(HttpBackend):
 
     def stream(self, prompt: Prompt, ids: Sequence[int] | None, options: Options) -> Chunks:
         body = partial(self._body, prompt, options)
-        return self._upstream.chunks("/v1/completions", body, vllm.read_completion)
+        return self._upstream.chunks("/v1/completions", body, vllm.read_completion, by_form=True)
 
     async def _body(self, prompt: Prompt, options: Options) -> dict[str, Any]:
         body: dict[str, Any] = {
@@ -54,7 +54,8 @@ class ChatServerBackend(HttpBackend):
     def stream_request(self, body: JsonObject) -> Chunks:
         """The answer to a request in Chat Completions' form."""
         make_body = partial(self._body, body)
-        return self._upstream.chunks(self._path_for(body), make_body, ChatEvents().read)
+        path, read = self._path_for(body), ChatEvents().read
+        return self._upstream.chunks(path, make_body, read, by_form=True)
 
     def _path_for(self, body: JsonObject) -> str:
         """The route of a request: the official API continues answers on another."""

@@ -86,7 +86,7 @@ class VllmBackend(HttpBackend):
         if by_ids:
             return self._upstream.chunks(_GENERATE, make_body, read_generated)
         read_event = _read_numbers if options.logprobs == 0 else read_completion
-        return self._upstream.chunks("/v1/completions", make_body, read_event)
+        return self._upstream.chunks("/v1/completions", make_body, read_event, by_form=True)
 
     async def _with_images(self, body: dict[str, Any], prompt: Prompt, ids: Sequence[int]) -> bytes:
         urls = image_urls(prompt, ids, await self.check_images())

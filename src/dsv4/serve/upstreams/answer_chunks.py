@@ -13,8 +13,9 @@ from dsv4._format.tokens import EOS
 from dsv4.api.request_fields import JsonObject
 from dsv4.errors import short_repr
 from dsv4.serve.backend import BackendError, Chunk, Chunks, TakeChunks
-from dsv4.serve.upstreams.answer_reader import AnswerReader
+from dsv4.serve.upstreams.answer_reader import AnswerReader, parse_event
 from dsv4.serve.upstreams.http_client import HttpConnection, HttpError, InflatedBody, body_of
+from dsv4.serve.upstreams.usual_events import EventForm, event_form
 
 # What is said of an answer without a finish reason, by whether it has an end.
 _CUT = {
@@ -24,6 +25,8 @@ _CUT = {
 # How many seconds a server has to go on after a finish reason: a count of tokens may follow it, and
 # the end. Some never send that.
 _GRACE = 2.0
+# More events than an answer has.
+_NEVER = 2**60
 # What an event says: a piece of the completion, or several.
 ReadEvent: TypeAlias = Callable[[JsonObject], Chunk | list[Chunk]]
 OpenAnswer: TypeAlias = Callable[[], AbstractAsyncContextManager[HttpConnection]]
@@ -32,13 +35,24 @@ OpenAnswer: TypeAlias = Callable[[], AbstractAsyncContextManager[HttpConnection]
 class ChunkReader:
     """Bytes of one answer in, pieces of the completion out; and whether the answer is whole."""
 
-    def __init__(self, read_event: ReadEvent, key: str | None = None) -> None:
-        """`key` is the gateway's own, which is never told."""
+    def __init__(
+        self, read_event: ReadEvent, key: str | None = None, *, by_form: bool = False
+    ) -> None:
+        """`key` is the gateway's own, which is never told. `by_form` says that `read_event` reads
+        an event as it read those before with another text."""
         self._answer = AnswerReader(key)
         self._read_event = read_event
         self._last: Chunk | None = None
         self.has_reason = False
+        self.takes_more = True  # as long as nothing speaks of an end
         self._goes_on = False  # behind a reason: then it was none, and only an end of the stream is
+        # That of the last events, and the same while it can be used.
+        self._form: EventForm | None = None
+        self._usable_form: EventForm | None = None
+        # How many events must be read in the usual way before the form is looked for, and then
+        # before it is looked for again: some servers send no two alike.
+        self._until_look = 0 if by_form else _NEVER
+        self._next_wait = 1
 
     @property
     def is_done(self) -> bool:
@@ -52,19 +66,49 @@ class ChunkReader:
 
     def feed(self, data: bytes) -> list[Chunk]:
         """The pieces that more of the body completes; with nothing, those that its end does."""
+        if self._usable_form is not None:
+            chunk = self._usable_form.chunk(data)
+            if chunk is not None:
+                self._last = chunk
+                return [chunk]
         chunks: list[Chunk] = []
         for event in self._answer.feed(data) if data else self._answer.end():
             read = _read_chunk(self._read_event, event)
             had_reason = self.has_reason
             for chunk in read if isinstance(read, list) else (read,):
-                if had_reason and _says_something(chunk):
-                    self._goes_on = True
-                if chunk.finish is not None:
-                    self.has_reason = True
-                if chunk.ids or chunk.text or self._last is None:
-                    self._last = chunk
+                self._note(chunk, had_reason)
                 chunks.append(chunk)
+        if len(chunks) == 1:
+            self._look_for_form(data, chunks[0])
+        self.takes_more = not self.has_reason and not self._answer.is_done
+        is_usable = self.takes_more and self._answer.is_between_events
+        self._usable_form = self._form if is_usable else None
         return chunks
+
+    def _note(self, chunk: Chunk, had_reason: bool) -> None:
+        """What a piece says of the end."""
+        if had_reason and _says_something(chunk):
+            self._goes_on = True
+        if chunk.finish is not None:
+            self.has_reason = True
+        if chunk.ids or chunk.text or self._last is None:
+            self._last = chunk
+
+    def _look_for_form(self, data: bytes, chunk: Chunk) -> None:
+        """Looks what stands around the text of an event that came alone."""
+        if self._form is not None and self._form.fits(data):
+            return  # but its text is written in another way than it is
+        self._until_look -= 1
+        is_alone = data.startswith(b"data: ") and data.find(b"\n") == len(data) - 2
+        if self._until_look < 0 and is_alone:
+            self._until_look, self._next_wait = self._next_wait, self._next_wait * 2
+            self._form = event_form(data, chunk, self._read_alone)
+
+    def _read_alone(self, data: bytes) -> Chunk | list[Chunk] | None:
+        try:
+            return _read_chunk(self._read_event, parse_event(data[6:]))
+        except (ValueError, BackendError):
+            return None
 
     def check_end(self) -> None:
         """Raises a `BackendError` where the answer has no end. What ends without a word was cut: no
@@ -122,7 +166,7 @@ class AnswerChunks(AsyncGenerator[Chunk, None]):
                     await waiting
                 if not data:
                     break
-                if body is answer and not reader.has_reason and not reader.is_done:
+                if body is answer and reader.takes_more:
                     direct = _DirectWay(reader, take)
                     await answer.pass_to(direct)
                     await direct.settle()
@@ -160,7 +204,7 @@ class _DirectWay:
         except Exception as error:  # which is for whoever waits, and not for the parser of HTTP
             self._error = error
             return False
-        return self._waiting is None and not reader.has_reason and not reader.is_done
+        return self._waiting is None and reader.takes_more
 
     async def settle(self) -> None:
         """Waits for what had to wait, or raises what was in the way."""

@@ -44,6 +44,11 @@ class AnswerReader:
         self._has_begun = False
         self.is_done = False  # whatever comes after this is no part of the answer
 
+    @property
+    def is_between_events(self) -> bool:
+        """Whether what comes next is read as if nothing had come before."""
+        return self._has_begun and not self._halves and self._sse.is_between_events
+
     def feed(self, data: bytes) -> list[JsonObject]:
         """The events that a piece of the body completes. Raises a `BackendError`."""
         if not self._has_begun:
@@ -81,7 +86,7 @@ class AnswerReader:
                 self.is_done = True
                 break
             try:
-                event = _parse_event(data)
+                event = parse_event(data)
             except (ValueError, RecursionError, BackendError):
                 if data.strip() == _DONE:
                     self.is_done = True
@@ -185,7 +190,7 @@ def _slow_event_json(data: bytes) -> Any:
     return event
 
 
-_parse_event = fast_json_reader() or _slow_event_json
+parse_event = fast_json_reader() or _slow_event_json
 
 
 _Place: TypeAlias = tuple[str | int, ...]

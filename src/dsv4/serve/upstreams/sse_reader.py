@@ -41,12 +41,15 @@ class SseReader:
         self._is_error = False
         self._after_cr = False  # an LF that comes first belongs to the line before
 
+    @property
+    def is_between_events(self) -> bool:
+        """Whether nothing has come of the next event."""
+        return not (self._rest or self._data or self._is_error or self._after_cr)
+
     def feed(self, chunk: bytes) -> list[bytes]:
         """The data of the events that `chunk` completes."""
         if (  # what nearly all chunks are: one event, whole, on one line
-            not self._rest
-            and not self._data
-            and not self._is_error
+            self.is_between_events
             and chunk.startswith(b"data: ")
             and chunk.endswith(b"\n\n")
             and chunk.find(b"\n") == len(chunk) - 2

@@ -95,15 +95,17 @@ class Upstream:
                 raise failure(answer.status, answer.headers, "", self._key)
             yield answer
 
-    def chunks(self, path: str, make_body: RequestBody, read_event: ReadEvent) -> Chunks:
+    def chunks(
+        self, path: str, make_body: RequestBody, read_event: ReadEvent, *, by_form: bool = False
+    ) -> Chunks:
         """What `read_event` makes of each event that a POST is answered with.
 
         Every token passes here. So backends give what reads their events, in place of a loop of
-        their own around this one: each would take as long again.
+        their own around this one: each would take as long again. With `by_form`, it reads an event
+        as it read those before with another text, and is not asked again.
         """
-        return AnswerChunks(
-            lambda: self._opened(path, make_body), ChunkReader(read_event, self._key)
-        )
+        reader = ChunkReader(read_event, self._key, by_form=by_form)
+        return AnswerChunks(lambda: self._opened(path, make_body), reader)
 
     @asynccontextmanager
     async def _opened(self, path: str, make_body: RequestBody) -> AsyncIterator[HttpConnection]:
