@@ -4,7 +4,7 @@ Takes well-formed blocks of many kinds, and loses, doubles or exchanges with its
 token of their markup: a bracket, the DSML token, a tag's word, `name=`, a quote, `string=`, a line
 end. A reading is right if it has the calls of the block; or fewer of them, and says so (incomplete,
 dropped, or cut). It is wrong if it has a call as complete that was not in the block, and silent if
-it has fewer and does not say so. Where the strict grammar reads the same calls, and each of them
+it has fewer and does not say so. Where the released parser reads the same calls, and each of them
 keeps to its schema, nobody can tell: docs/recovery.md lists what these have in common.
 
 `--two` is how many texts with two slips are tried as well. `--show` prints the texts of an outcome,
@@ -25,6 +25,8 @@ from typing import Any, Literal, NamedTuple
 import jsonschema
 
 import dsv4
+import encoding_dsv4
+import encoding_dsv41
 
 DSML, EOS = "｜DSML｜", "<｜end▁of▁sentence｜>"
 Call = tuple[str, dict[str, Any]]
@@ -32,12 +34,17 @@ OUTCOMES = ("same", "reported", "untellable", "wrong", "silent")
 BAD = frozenset({"wrong", "silent"})
 
 
-def tool(name: str, required: Sequence[str] | None = None, **properties: Any) -> dict[str, Any]:
-    """A declared tool. A property is a type or a schema; `required` may be missing."""
+def tool(
+    name: str, required: Sequence[str] | None = None, more: Any = None, **properties: Any
+) -> dict[str, Any]:
+    """A declared tool. A property is a type or a schema; `required` may be missing. `more` says
+    whether other properties may be there, if anything does."""
     of = {key: {"type": one} if isinstance(one, str) else one for key, one in properties.items()}
     parameters: dict[str, Any] = {"type": "object", "properties": of}
     if required is not None:
         parameters["required"] = list(required)
+    if more is not None:
+        parameters["additionalProperties"] = more
     space, _, bare = name.rpartition("::")
     function = {"name": bare, "description": bare, "parameters": parameters}
     return {"type": "function", "function": function, **({"namespace": space} if space else {})}
@@ -58,6 +65,20 @@ TOOLS = [
     tool("tag", ["labels"], labels={"type": "array", "items": {"type": "string"}}, item="string"),
     tool("any_of", ["x"], x={"anyOf": [{"type": "integer"}, {"type": "null"}]}, y="string"),
 ]
+STEPS = {"type": "array", "items": {"type": "object", "required": ["step"]}}
+OTHERS = [
+    tool("shell", ["cmd"], more=False, cmd="string", cwd="string", env="object"),
+    tool("remember", ["key"], more=True, key="string"),
+    tool("label", [], more={"type": "string"}, title="string"),
+    tool("write", ["path", "text"], path="string", text="string", mode={"enum": ["w", "a"]}),
+    tool("plan", ["steps"], steps=STEPS),
+    tool("either", ["v"], v={"type": ["string", "null"]}, w={"type": ["integer", "string"]}),
+    tool("untyped", ["a"], a={}, b={"description": "anything"}),
+    tool("kill", ["pid", "signal"], pid="integer", signal="integer"),
+    tool("switch", None, on="boolean", off="boolean"),
+    tool("erase", ["what"], what={"const": "all"}, id="integer"),
+    tool("nothing"),
+]
 SPACES = [
     tool("files::read", ["path"], path="string", lines="integer"),
     tool("db::query", ["sql"], sql="string", limit="integer"),
@@ -66,6 +87,9 @@ SPACES = [
 PROGRAM = 'for (i = 0; i < n; i++) {\n\tif (a[i] > b && c) puts("<" + d + ">");\n}\n'
 SHELL = 'set -e\nfor f in *.py; do\n  sed -i \'s/<a>/<b>/\' "$f" && echo "$f" >> log\ndone'
 PAGE = '<!doctype html>\n<form name="f"><input name="q" value="a=b">\n</form>\n'
+HERE = "cat > a.html <<'EOF'\n<a href=\"x\">y</a>\n</EOF>\nEOF\n"
+DOCSTRING = 'def f(x):\n    """Doc."""\n    return f"<{x}>" if x else None\n'
+MARKDOWN = "# T\n\n```sh\nls\n```\n\n- a\n- b\n"
 DIFF = "--- a\n+++ b\n@@ -1 +1 @@\n-x = 1\n+x = 2\n"
 
 
@@ -80,6 +104,7 @@ class Block(NamedTuple):
     tools: list[dict[str, Any]] = TOOLS
 
 
+_NOTHING: Call = ("nothing", {})
 BLOCKS = [
     Block("one text", [("run", {"script": "make -j2"})], before="Building."),
     Block("several lines", [("run", {"script": SHELL, "shell": "bash"})]),
@@ -119,6 +144,42 @@ BLOCKS = [
         tools=SPACES,
     ),
     Block("without EOS", [("run", {"script": "ls"}), ("status", {})], behind=""),
+    *(
+        Block(name, calls, tools=OTHERS)
+        for name, calls in [
+            ("here document", [("shell", {"cmd": HERE, "cwd": "/tmp", "env": {"A": "1"}})]),
+            ("object last", [("shell", {"cmd": "ls", "env": {"X": {"y": [None]}}}), _NOTHING]),
+            ("other keys", [("remember", {"key": "k", "other": "v", "n": 3})]),
+            ("other keys, twice", [("remember", {"key": "k"}), ("remember", {"key": "l", "m": 1})]),
+            ("other texts", [("label", {"title": "n", "any": "x"}), ("label", {})]),
+            ("JSON as text", [("write", {"path": "a.json", "text": '{"a": [1, "</p>"]}'})]),
+            ("empty texts", [("write", {"path": "", "text": "\n"}), _NOTHING]),
+            ("steps", [("plan", {"steps": [{"step": "a"}, {"step": "b"}]}), _NOTHING]),
+            ("null or text", [("either", {"v": None, "w": 3}), ("either", {"v": "x", "w": "3"})]),
+            ("without types", [("untyped", {"a": "x", "b": [1]}), ("untyped", {"a": {"c": 1}})]),
+            (
+                "numbers alone",
+                [("kill", {"pid": 1, "signal": 9}), ("kill", {"pid": 2, "signal": 2})],
+            ),
+            ("flags alone", [("switch", {"on": True, "off": False}), ("switch", {"on": False})]),
+            ("const", [("erase", {"what": "all", "id": 3}), ("erase", {"what": "all"})]),
+        ]
+    ),
+    Block("4.1, other keys", [("remember", {"key": "k", "x": 1}), _NOTHING], "v4.1", tools=OTHERS),
+    Block(
+        "4.1, enum behind a program",
+        [("write", {"path": "a.py", "text": DOCSTRING, "mode": "a"}), ("switch", {"off": True})],
+        "v4.1",
+        before="ok",
+        tools=OTHERS,
+    ),
+    Block(
+        "prose behind",
+        [("write", {"path": "a.md", "text": MARKDOWN}), ("shell", {"cmd": "ls"})],
+        before="I write it.",
+        behind=f"\n\nIt is `a.md`, I think.{EOS}",
+        tools=OTHERS,
+    ),
 ]
 
 
@@ -212,19 +273,26 @@ def keeps_to_schema(call: Call, tools: list[dict[str, Any]]) -> bool:
     for one in tools:
         space, function = one.get("namespace"), one["function"]
         if call[0] == (f"{space}::{function['name']}" if space else function["name"]):
-            schema = {**function["parameters"], "additionalProperties": False}
+            schema = {"additionalProperties": False, **function["parameters"]}
             return bool(jsonschema.Draft202012Validator(schema).is_valid(call[1]))
     return False
 
 
 def is_untellable(text: str, block: Block, found: list[Call]) -> bool:
-    """Whether the strict grammar reads the same calls, and each of them keeps to its schema."""
-    options: dict[str, Any] = {"thinking": False, "tools": block.tools, "dialect": block.dialect}
-    try:
-        strict = calls_of(dsv4.parse(text.removesuffix(EOS) + EOS, strict=True, **options))
-    except (dsv4.ParseError, ValueError):  # it leaves the grammar, or a value is no JSON
+    """Whether the released parser reads the same calls, and each of them keeps to its schema."""
+    released = {"v4": encoding_dsv4, "v4.1": encoding_dsv41}[block.dialect]
+    try:  # prose behind a block it does not read
+        whole = text.removesuffix(block.behind) + EOS
+        message = released.parse_message_from_completion_text(whole, "chat")
+        read = [_released_call(one) for one in message["tool_calls"]]
+    except ValueError:  # it leaves the grammar, or a value is no JSON
         return False
-    return strict == found and all(keeps_to_schema(one, block.tools) for one in found)
+    return read == found and all(keeps_to_schema(one, block.tools) for one in found)
+
+
+def _released_call(call: dict[str, Any]) -> Call:
+    name, space = call["function"]["name"], call.get("namespace")
+    return (f"{space}::{name}" if space else name, json.loads(call["function"]["arguments"]))
 
 
 def outcome(text: str, block: Block) -> tuple[str, dsv4.Message]:

@@ -29,6 +29,7 @@ STRICT = [
     tool("paint", ["color"], color=COLOR, width="number", shape="string"),
     tool("note", title="string", body="string"),
     tool("wait", [], seconds="integer"),
+    tool("erase", ["what"], what={"const": "all"}),
     tool("ping"),
 ]
 LS = ("bash", {"command": "ls"})
@@ -87,6 +88,7 @@ class TestACallThatBreaksItsSchemaAroundMarkup:
             ("rows", {"table": QUOTED}),  # a required key is missing
             ("note", {"title": QUOTED, "colour": "red"}),  # a key that is not declared
             ("paint", {"color": QUOTED}),  # a text that is not listed
+            ("erase", {"what": QUOTED}),  # nor the only one
             ("paint", {"color": "red", "width": QUOTED}),  # no number, and no JSON
             ("paint", {"color": "green", "shape": QUOTED}),  # the value that breaks it is another
         ],
@@ -205,6 +207,45 @@ class TestDamagedTagsBehindAClose:
         assert calls_of(read(in_block(text))) == [LS]
         text = written(LS).replace(BASH, BASH[:-1] + BASH)
         assert calls_of(read(in_block(text))) == [LS]
+
+
+class TestADoubledBracket:
+    """Rule 38: `>` once more behind a value's close, before a parameter that nothing declares."""
+
+    OPEN = tool("remember", ["key"], key="string")
+    CALL = ("remember", {"key": "k", "other": "v"})
+
+    @each_row("between", [">\n", ">", "> \n"])
+    def test_is_no_part_of_the_value(self, between: str) -> None:
+        self.OPEN["parameters"]["additionalProperties"] = True
+        text = written(self.CALL).replace(f"k{PARAMETER_END}\n", f"k{PARAMETER_END}{between}")
+        assert calls_of(read(in_block(text), tools=[self.OPEN])) == [self.CALL]
+
+    @each_row("between", [" or\n", ">>\n", " > and\n"])
+    def test_other_text_is(self, between: str) -> None:
+        text = written(self.CALL).replace(f"k{PARAMETER_END}\n", f"k{PARAMETER_END}{between}")
+        message = read(in_block(text), tools=[self.OPEN])
+        assert self.CALL not in calls_of(message)
+
+
+class TestACallInProseWithADamagedParameter:
+    """Its block has lost its opening: it was meant, and is not silently left as text (rule 28)."""
+
+    @each_row(
+        "opening",
+        [
+            f'<{DSML}parameter"command" string="true">',
+            f'<{DSML}parameter name="command string="true">',
+        ],
+    )
+    def test_is_reported(self, opening: str) -> None:
+        message = read(f"{BASH}\n{opening}ls{PARAMETER_END}\n{INVOKE_END}\n{EOS}")
+        assert message.tool_calls == ()
+        assert message.dropped
+
+    @each_row("text", [f"The tag {BASH}\n<{DSML}parameter is one.", f"{BASH}\nopens a call."])
+    def test_talk_is_not(self, text: str) -> None:
+        assert read(f"{text}{EOS}").dropped == ()
 
 
 class TestDamagedCloses:

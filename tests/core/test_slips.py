@@ -32,7 +32,7 @@ def test_no_slip_makes_another_call_or_loses_one_silently(block: Any) -> None:
 
 # Named in recovery.md, under "What cannot be had".
 UNTELLABLE = {
-    *("doubled >", "doubled </", f"doubled {DSML}"),
+    *("doubled >", "doubled </", f"doubled {DSML}", 'doubled "'),
     *("lost </", f"lost {DSML}", "lost parameter"),
     *(f"exchanged </ {DSML}", f"exchanged {DSML} parameter", "exchanged parameter >"),
 }

@@ -58,7 +58,10 @@ class DeclaredObject:
         """Whether texts are listed for a key, and this is none of them."""
         properties = [properties_of(part).get(key) for part in self._parts]
         schemas = [one for of in properties for one in conjunction(of, root=self._schema)]
-        return any("enum" in one and text not in listed(one, "enum") for one in schemas)
+        return any(
+            ("enum" in one and text not in listed(one, "enum")) or one.get("const", text) != text
+            for one in schemas
+        )
 
 
 class DeclaredTools:

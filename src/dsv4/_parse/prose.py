@@ -310,11 +310,13 @@ class ProseReader:
         """Leaves a tag in the text, where it is no deviation."""
         self._look(tag.end)
 
-    def _read_markup(self, tag: Tag, to: int = NOWHERE) -> None:
+    def _read_markup(
+        self, tag: Tag, to: int = NOWHERE, kind: DiagnosticKind = "markup_as_text"
+    ) -> None:
         """Leaves markup in the text: a tag, or all from it up to `to`."""
         to = max(to, tag.end)
         if tag.label or tag.closing:  # the token alone is prose (rule 18)
-            self._reading.report_span("markup_as_text", tag.start, to)
+            self._reading.report_span(kind, tag.start, to)
             if not tag.broken and not self._is_example:
                 self._prose.openers = max(self._prose.openers + (-1 if tag.closing else 1), 0)
         self._look(to)
@@ -539,11 +541,22 @@ class ProseReader:
                 yield from buffer.more()
             certain = buffer.at(tag.end) in ("", "\n")
         if not certain and not (is_declared and (yield from self._is_cut(tag))):
-            self._read_markup(tag)
+            yield from self._read_uncertain(tag)
         elif (yield from self._enter_calls(tag)):
             reading.report("missing_wrapper", tag.start, "")
             yield from begin_call(reading, tag)
         return None
+
+    def _read_uncertain(self, tag: Tag) -> Steps[None]:
+        """An invoke that is left as text. With a damaged parameter behind it, it was meant.
+
+        `string="true>` stands there, say, and the block has lost its opening too.
+        """
+        at = yield from self._buffer.past_space(tag.end, LONGEST_SPACE)
+        ahead = yield from self._buffer.tag(at)
+        is_damaged = isinstance(ahead, Tag) and ahead.broken and ahead.kind == "parameter"
+        is_meant = is_damaged and self._is_blank and not self._is_example
+        self._read_markup(tag, kind="dropped_call" if is_meant else "markup_as_text")
 
     def _enter_calls(self, tag: Tag) -> Steps[bool]:
         """Leaves prose for a block, or for a call without one. A blank line goes with it.

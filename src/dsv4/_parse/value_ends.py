@@ -293,11 +293,17 @@ class QuotingValue(CallValue):
         return False
 
     def _follows(self, tag: Tag, start: int) -> bool:
-        """Whether a parameter that the call lacks follows, on a line of its own or in a list."""
+        """Whether a parameter that the call lacks follows, on a line of its own or in a list.
+
+        Behind `</D parameter>>`, where D is the token, one that is not declared will do: a tool may
+        take any.
+        """
         if self.lets_act(tag):
             return True
-        in_list = _COMMAS.fullmatch(self.buffer.slice(start, tag.start)) is not None
-        return in_list and not self.quoted and self.is_missing(tag)
+        between = self.buffer.slice(start, tag.start)
+        if self.quoted or (between.strip() != ">" and _COMMAS.fullmatch(between) is None):
+            return False
+        return self.is_missing(tag) or between.strip() == ">"
 
     # Quoted regions: their tags are counted, and are text until their own close (rule 4).
 
