@@ -21,7 +21,8 @@ from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from upstream_changes import DAMAGING, KEEPING, TOOL_NAMES, Changed, changed_answer
+from upstream_changes import DAMAGING, KEEPING, Changed, changed_answer
+from upstream_plans import TOOL_NAMES
 
 from dsv4.api.protocols import PROTOCOLS
 from dsv4.serve.backend import BackendError

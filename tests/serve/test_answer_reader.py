@@ -83,6 +83,7 @@ WHOLE: dict[str, Any] = {
         {"index": 0, "message": {"role": "assistant", "content": "Hello"}, "finish_reason": "stop"}
     ],
 }
+LINES = (HELLO + STOP).replace(b"data: ", b"").replace(b"\n\n", b"\n")
 BASH = piece("bash", '{"a": 1}', id="call_1")
 
 
@@ -348,6 +349,64 @@ FORMS: dict[str, Form] = {
             Sent(json.dumps(WHOLE).encode()),
         ),
     ),
+    "an object on each line, or a list of them": Form(
+        HEARD,
+        (
+            Sent(json.dumps([WHOLE]).encode(), JSON),
+            Sent(json.dumps([{**WHOLE, "choices": []}, WHOLE], indent=1).encode(), JSON),
+            Sent(LINES, "application/x-ndjson"),
+            Sent(LINES.replace(b"\n", b"\r\n")),
+            Sent(LINES.replace(b"\n", b"")),
+        ),
+    ),
+    "an answer in `data`, `result`, `output` or `response`": Form(
+        HEARD,
+        (
+            Sent(json.dumps({"code": 0, "msg": "success", "data": WHOLE}).encode(), JSON),
+            Sent(json.dumps({"success": True, "errors": [], "result": WHOLE}).encode(), JSON),
+            event({"output": WHOLE, "usage": {"prompt_tokens": 1}}),
+            event({"response": WHOLE}) + DONE,
+        ),
+    ),
+    "calls or text beside `delta`, calls as parts of `content`": Form(
+        Answer("Hello", calls=ONE),
+        (
+            event({"choices": [{"delta": {"role": "assistant"}, "text": "Hello"}]})
+            + event({"choices": [{"delta": {}, "tool_calls": [BASH]}]})
+            + CALLED,
+            text(
+                [
+                    {"type": "text", "text": "Hello"},
+                    {"type": "tool_use", "id": "c", "name": "bash", "input": {"a": 1}},
+                ]
+            )
+            + CALLED,
+        ),
+    ),
+    "all arguments so far in every piece, or an empty object first": Form(
+        Answer(calls=ONE),
+        (
+            called(piece("bash", "{", id="c"))
+            + called(piece(None, '{"a"'), piece(None, '{"a": 1}'))
+            + CALLED,
+            called(piece("bash", "{}", id="c"))
+            + called(piece(None, '{"a"'), piece(None, ": 1}"))
+            + CALLED,
+        ),
+    ),
+    "no blank lines, `data:` twice, `[DONE]` in another spelling": Form(
+        HEARD,
+        (
+            (HELLO + STOP + DONE).replace(b"\n\n", b"\n"),
+            (HELLO + STOP).replace(b"data:", b"data: data:") + b"data: [done]\n\n",
+            HELLO + STOP + b'data: "[DONE]"\n\ndata: {no json\n\n',
+            HELLO + STOP + b"[DONE]\n\n",
+        ),
+    ),
+    "`gzip` or a charset as the coding of what is not compressed": Form(
+        HEARD,
+        tuple(with_coding(coding, HELLO + STOP + DONE) for coding in ("gzip", "utf-8", "none")),
+    ),
     "a stream that is called JSON, or nothing": Form(
         HEARD,
         tuple(Sent(HELLO + STOP + DONE, kind) for kind in (JSON, "text/plain", None)),
@@ -560,12 +619,12 @@ FORMS: dict[str, Form] = {
             HELLO + b"data: {no json\n\n" + STOP + DONE,
             Sent(b"<html>", "text/html"),
             Sent(b"<html>"),
-            Sent(json.dumps([WHOLE]).encode(), JSON),
             HELLO + b"<html>Gateway Timeout</html>\n\n" + STOP + DONE,
             HELLO + b'{"error": {"message": "out of memory"}}\n' + STOP + DONE,
-            Sent(HELLO + STOP, "application/x-ndjson"),
+            Sent(b'[{"choices": [}]', JSON),
+            Sent(HELLO + STOP, "image/png"),
             with_coding("br", b"\x0b\x02\x80"),
-            with_coding("gzip", HELLO + STOP + DONE),
+            with_coding("deflate", HELLO + STOP + DONE),
         ),
     ),
     "`content` of any other form": Form(

@@ -37,7 +37,7 @@ def test_a_compressed_body_is_inflated_in_steps_with_turns_between_them() -> Non
                 await asyncio.sleep(0)
 
         other: Any = asyncio.create_task(other_stream())
-        body = InflatedBody(Answer(gzip.compress(bytes(200 * MIB), 1)))  # type: ignore[arg-type]
+        body = InflatedBody(Answer(gzip.compress(bytes(200 * MIB), 1)), "gzip")  # type: ignore[arg-type]
         size = largest = 0
         while piece := await body.read():
             size += len(piece)

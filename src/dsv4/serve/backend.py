@@ -293,13 +293,17 @@ def is_chat(backend: AnyBackend) -> TypeGuard[ChatBackend]:
     return hasattr(backend, "stream_request")
 
 
+# What servers write before there is a reason.
+_NO_REASONS = ("", "null", "None", "none")
+
+
 def read_finish(reason: object, message: object = None) -> Reason | None:
     """Why generation ended, in the words of any server; None where it says nothing.
 
     Raises a `BackendError`, with the server's own `message`, for what the table of rule 26 does not
     have: what came may not be the whole, and no client may take it for that.
     """
-    if reason is None or reason == "":
+    if reason is None or reason in _NO_REASONS:
         return None
     if not isinstance(reason, str):
         raise BackendError(

@@ -7,8 +7,15 @@ from collections.abc import Iterator
 from dsv4.api.request_fields import JsonObject
 from dsv4.serve.backend import Chunk, Logprob, read_number
 from dsv4.serve.backends import vllm
-from dsv4.serve.heal.chat_delta import LastMessage, OtherChoice, with_known_names
+from dsv4.serve.heal.chat_delta import (
+    BESIDE_DELTAS,
+    LastMessage,
+    OtherChoice,
+    with_known_names,
+)
 
+# What a choice may have besides a delta.
+_OTHERS = frozenset((*BESIDE_DELTAS, "message", "text"))
 # What stands for the number of a choice before there is one.
 _NO_NUMBER = -1
 
@@ -31,7 +38,7 @@ class ChatEvents:
             choice = choices[0]
             delta = choice.get("delta")
             is_plain = delta and "finish_reason" in choice and choice.get("logprobs") is None
-            if is_plain and choice.get("index") == self._number and "message" not in choice:
+            if is_plain and choice.get("index") == self._number and _OTHERS.isdisjoint(choice):
                 chunk = Chunk(delta=delta, id=event.get("id"))
                 return vllm.with_end(chunk, choice, event)
         return self._read_slowly(event)
@@ -64,14 +71,20 @@ class ChatEvents:
         """What a choice adds: a delta; or a whole message, in an answer that is one event; or a
         text, of a server that takes every route for completions."""
         said: list[JsonObject] = []
-        if delta := choice.get("delta"):
-            # A role says nothing yet.
-            self._has_deltas |= any(delta[name] for name in delta if name != "role")
+        delta = choice.get("delta") or {}
+        # A role says nothing yet.
+        is_role = not any(delta[name] for name in delta if name != "role")
+        self._has_deltas |= not is_role
+        if not is_role:
             said.append(delta)
         if message := choice.get("message"):
             said.append(LastMessage(message) if self._has_deltas else {**message})
-        if not said and choice.get("text"):
+        beside = {name: choice[name] for name in BESIDE_DELTAS if choice.get(name)}
+        if beside and not any(each.get(name) for each in said for name in beside):
+            said.append(beside)
+        elif choice.get("text") and not any(each.get("content") for each in said):
             said.append({"content": choice["text"]})
+        self._has_deltas |= bool(said) and not choice.get("message")
         return said
 
 
@@ -91,14 +104,18 @@ def _number_of(index: object) -> int:
 
 
 def _chat_logprobs(value: object) -> tuple[Logprob, ...]:
+    """Those of a choice; none where they have another form: most requests do not ask for them."""
     if not isinstance(value, dict):
         return ()
-    return tuple(
-        Logprob(
-            entry["token"],
-            entry["logprob"],
-            tuple((top["token"], top["logprob"]) for top in entry.get("top_logprobs") or ()),
+    try:
+        return tuple(
+            Logprob(
+                entry["token"],
+                entry["logprob"],
+                tuple((top["token"], top["logprob"]) for top in entry.get("top_logprobs") or ()),
+            )
+            for field in ("reasoning_content", "content")
+            for entry in value.get(field) or ()
         )
-        for field in ("reasoning_content", "content")
-        for entry in value.get(field) or ()
-    )
+    except (TypeError, KeyError, AttributeError):
+        return ()

@@ -172,6 +172,8 @@ def with_end(chunk: Chunk, choice: JsonObject, event: JsonObject) -> Chunk:
     reason, usage = choice.get("finish_reason"), event.get("usage")
     if reason is not None:
         chunk.finish, chunk.stop_string = read_finish(reason), read_text(choice.get("stop_reason"))
+        usage = usage or choice.get("usage")  # of Moonshot
+    usage = usage or (event["x_groq"].get("usage") if "x_groq" in event else None)
     if usage is not None:
         chunk.counts = read_counts(usage)
     return chunk
@@ -275,11 +277,14 @@ def read_counts(usage: object) -> Counts | None:
     if not isinstance(usage, dict):
         return None
     cached = _detail(usage, "prompt_tokens_details", "cached_tokens")
+    names = ("prompt_tokens", "completion_tokens")
+    if not any(name in usage for name in names):  # a proxy before a server of Messages
+        names = ("input_tokens", "output_tokens")
     return Counts(
-        _count(usage.get("prompt_tokens")),
+        _count(usage.get(names[0])),
         # DeepSeek's own API has another name for it.
         cached if cached is not None else _count(usage.get("prompt_cache_hit_tokens")),
-        _count(usage.get("completion_tokens")),
+        _count(usage.get(names[1])),
         _detail(usage, "completion_tokens_details", "reasoning_tokens"),
     )
 

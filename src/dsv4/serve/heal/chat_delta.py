@@ -34,6 +34,8 @@ _REASONING = (
 # No protocol here has another place for a refusal.
 _CONTENT = ("content", "refusal")
 _CALLS = ("tool_calls", "function_call")
+# What some servers write beside a delta in place of in it.
+BESIDE_DELTAS = (*_CONTENT, *_CALLS, "reasoning_content")
 # What a delta or a choice may have that is no part of the answer.
 _BESIDE = ("role", "name", "index", "delta", "message", "text", "finish_reason", "logprobs")
 _KNOWN = frozenset((*_REASONING, *_CONTENT, *_CALLS, *_BESIDE))
@@ -49,6 +51,8 @@ _PARTS = {
     "reasoning.summary": ("summary", True),
     "reasoning.encrypted": ("", True),
     "redacted_thinking": ("", True),
+    # A call, which `call_pieces` reads.
+    "tool_use": ("", False),
 }
 
 
@@ -72,13 +76,16 @@ def unknown_fields(delta: Mapping[str, Any]) -> list[str]:
     return [
         name
         for name, value in delta.items()
-        if name not in _KNOWN and value and isinstance(value, (str, list))
+        if name not in _KNOWN
+        and value
+        and (isinstance(value, (str, list)) or looks_like_calls(value))
     ]
 
 
 def looks_like_calls(value: object) -> bool:
     """Whether a value has the form of calls, whatever it is called."""
-    for each in value if isinstance(value, list) else (value,):
+    values = [value, *value.values()] if isinstance(value, dict) else value
+    for each in values if isinstance(values, list) else ():
         if isinstance(each, dict) and ("function" in each or {"name", "arguments"} <= each.keys()):
             return True
     return False
@@ -128,7 +135,7 @@ def call_pieces(delta: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     pieces = delta.get("tool_calls")
     if isinstance(pieces, dict):
         pieces = _numbered(pieces) or [pieces]
-    if pieces is not None and not isinstance(pieces, list):
+    if pieces and not isinstance(pieces, list):
         raise _garbage(pieces, "tool_calls")
     for n, piece in enumerate(pieces or ()):
         if not isinstance(piece, dict):
@@ -136,8 +143,13 @@ def call_pieces(delta: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         if not isinstance(piece.get("function"), (dict, type(None))):
             raise _garbage(piece["function"], f"tool_calls[{n}].function")
         yield piece
-    if isinstance(old := delta.get("function_call"), dict):  # of servers from before tools
+    old = delta.get("function_call")
+    if old and isinstance(old, dict):  # of servers from before tools
         yield {"index": 0, "function": old}
+    content = delta.get("content")
+    for part in content if isinstance(content, list) else ():
+        if isinstance(part, dict) and part.get("type") == "tool_use":
+            yield part
 
 
 def _numbered(calls: Mapping[str, Any]) -> list[Any]:

@@ -29,10 +29,15 @@ class UpstreamCall:
         self.name = ""
         self.repeats_name = False  # with every piece
         self._pieces: list[str] = []
+        self._last = ""
+        self._grows = True  # each piece has all that was said before
         self._extent = _JsonExtent()
         self._is_complete: bool | None = None
 
     def add(self, arguments: str) -> None:
+        if arguments:
+            self._grows = self._grows and arguments.startswith(self._last)
+            self._last = arguments
         self._pieces.append(arguments)
         self._extent.add(arguments)
         if arguments.strip():
@@ -40,7 +45,12 @@ class UpstreamCall:
 
     @property
     def arguments(self) -> str:
-        return "".join(self._pieces)
+        text = "".join(self._pieces)
+        if len(self._pieces) < 2 or object_text(text) is not None:
+            return text
+        # Some send all so far with every piece, some an empty object first.
+        other = self._last if self._grows else text.removeprefix("{}")
+        return text if object_text(other) is None else other
 
     @property
     def is_echo(self) -> bool:
@@ -158,11 +168,13 @@ class UpstreamCalls:
         """The call that a piece without a name is more of, unless that is `call`, the last of its
         number: some name only a call's first piece, and number every piece or the first alone, or
         give each another id."""
+        last = own[-1] if own else None
         if id:
+            if call is None and last and not last.id and not (last.is_complete and arguments):
+                return last  # whose id comes late
             same = [other for other in own if other.id == id]
             candidate = same[-1] if same and call not in same else call
             return candidate if same or (candidate and not candidate.is_complete) else None
-        last = own[-1] if own else None
         if call is not None or last is None:
             return None
         begins = last.is_complete and arguments.lstrip().startswith("{")

@@ -233,8 +233,16 @@ def _is_right(chunk: Chunk) -> bool:
 
 
 def _says_something(chunk: Chunk) -> bool:
-    delta = chunk.delta or {}
-    return bool(chunk.ids or chunk.text) or any(delta[name] for name in delta if name != "role")
+    if chunk.ids or chunk.text:
+        return True
+    said = (chunk.delta or {}).items()
+    # An object that is no call is what a vendor says beside the answer.
+    return any(
+        value
+        and name != "role"
+        and (name.endswith(("calls", "call")) or not isinstance(value, dict))
+        for name, value in said
+    )
 
 
 def _ends_with_eos(chunk: Chunk) -> bool:

@@ -13,10 +13,10 @@ from typing import Any, TypeAlias
 
 from dsv4.api.request_fields import JsonObject, fast_json_reader
 from dsv4.serve.backend import BackendError
-from dsv4.serve.upstreams.sse_reader import BYTE_ORDER_MARK, LONGEST_LINE, ErrorData, SseReader
+from dsv4.serve.upstreams.bare_json import BareJson
+from dsv4.serve.upstreams.sse_reader import BYTE_ORDER_MARK, DONE, ErrorData, SseReader
 from dsv4.serve.upstreams.upstream_failures import told_failure
 
-_DONE = b"[DONE]"
 # An event with one of these has a piece of an answer, whatever else is in it.
 _PIECES = ("choices", "text", "content", "meta_info")
 # What an event has that is an error and does not call itself one.
@@ -28,7 +28,7 @@ _FAILURE = re.compile("error|fail", re.IGNORECASE)
 
 
 class AnswerReader:
-    """Reads the body of one answer: server-sent events, or one JSON object in place of them.
+    """Reads the body of one answer: server-sent events, or JSON in place of them.
 
     A character beyond the first 65,536 may come as halves of a pair, in two events: a server that
     writes JSON piece by piece knows no better. The first half waits for the second.
@@ -39,8 +39,7 @@ class AnswerReader:
         self._key = key
         self._halves: dict[_Place, str] = {}
         self._sse = SseReader()
-        self._whole: list[bytes] | None = None  # what has come of an object
-        self._size = 0
+        self._bare: BareJson | None = None  # where the body is JSON without events
         self._has_begun = False
         self.is_done = False  # whatever comes after this is no part of the answer
 
@@ -53,13 +52,7 @@ class AnswerReader:
         """The events that a piece of the body completes. Raises a `BackendError`."""
         if not self._has_begun:
             data = self._first_piece(data)
-        if self._whole is None:
-            return self._read(self._sse.feed(data))
-        self._size += len(data)
-        if self._size > LONGEST_LINE:
-            raise BackendError("the backend sent an object without an end")
-        self._whole.append(data)
-        return []
+        return self._read((self._bare or self._sse).feed(data))
 
     def _first_piece(self, data: bytes) -> bytes:
         """The first piece, which tells what the body is: servers say that it is a stream, or JSON,
@@ -67,31 +60,29 @@ class AnswerReader:
         data = data.lstrip(BYTE_ORDER_MARK)  # which may come byte by byte
         first = data.lstrip()[:1]
         self._has_begun = bool(first)
-        if first == b"{":
-            self._whole = []
+        if first in (b"{", b"[") and not data.lstrip().startswith(DONE):
+            self._bare = BareJson()
         return data
 
     def end(self) -> list[JsonObject]:
         """The events that the end of the body completes."""
-        if self._whole is not None:
-            return self._read([b"".join(self._whole)])
-        return self._read(self._sse.end())
+        return self._read((self._bare or self._sse).end())
 
     def _read(self, blocks: list[bytes]) -> list[JsonObject]:
         events: list[JsonObject] = []
         for data in blocks:
             if data.__class__ is ErrorData:
                 raise told_failure(_error_value(data), self._key)
-            if data == _DONE:
+            if data == DONE:
                 self.is_done = True
                 break
             try:
                 event = parse_event(data)
             except (ValueError, RecursionError, BackendError):
-                if data.strip() == _DONE:
+                if _is_end(data):
                     self.is_done = True
                     break
-                event = _slow_event_json(data)
+                event = _slow_event_json(data.lstrip().removeprefix(b"data:"))
             # Half of a pair has no bytes of its own, so it comes as an escape.
             if self._halves or (_BACKSLASH in data and _HALF.search(data)):
                 event = self._joined(event, ())
@@ -101,6 +92,10 @@ class AnswerReader:
                 or not event.get("choices")
                 or data.find(b'"error"') >= 0  # quotes within a text are escaped
             ):
+                if _is_end(data):
+                    self.is_done = True
+                    break
+                event = _unwrapped(event)
                 self._refuse_errors(event)
             if event:
                 events.append(event)
@@ -129,6 +124,26 @@ class AnswerReader:
         if _FIRST_HALF.match(text[-1:]) and place != _CUMULATIVE:
             self._halves[place], text = text[-1], text[:-1]
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _is_end(data: bytes) -> bool:
+    """Whether an event is the word for the end, in some spelling."""
+    return data.strip(b' "').lower() == DONE.lower()
+
+
+# What an answer is wrapped in by some vendors' own routes.
+_WRAPPERS = ("data", "result", "output", "response")
+
+
+def _unwrapped(event: Any) -> Any:
+    """The answer in a wrapping that has no error; anything else as it is."""
+    if not isinstance(event, dict) or event.get("choices") or event.get("error"):
+        return event
+    for name in _WRAPPERS:
+        inner = event.get(name)
+        if isinstance(inner, dict) and "choices" in inner and event.get("success") is not False:
+            return inner if event.get("usage") is None else {"usage": event["usage"], **inner}
+    return event
 
 
 def _number_in(item: object, place: int) -> int | str:

@@ -209,8 +209,10 @@ class InflatedBody:
     streams get a turn.
     """
 
-    def __init__(self, answer: HttpConnection) -> None:
+    def __init__(self, answer: HttpConnection, coding: str) -> None:
         self._answer = answer
+        self._coding = coding
+        self._is_plain = False
         self._inflater = zlib.decompressobj(wbits=_GZIP_OR_ZLIB)
         self._rest = b""
         self._has_begun = False
@@ -218,11 +220,17 @@ class InflatedBody:
     async def read(self) -> bytes:
         """The next piece; empty at the end."""
         while data := self._rest or await self._answer.read():
+            if not self._has_begun:
+                # A proxy that has inflated a body may leave the word of it.
+                self._is_plain = "gzip" in self._coding and data[0] not in _FIRST_BYTES
+            if self._is_plain:
+                self._has_begun = True
+                return data
             piece = self._inflated(data)
             await asyncio.sleep(0)
             if piece:
                 return piece
-        if self._has_begun and not self._inflater.eof:
+        if self._has_begun and not self._inflater.eof and not self._is_plain:
             raise HttpError("its compressed body has no end")
         return b""
 
@@ -249,6 +257,10 @@ class InflatedBody:
             raise HttpError(f"its compressed body cannot be read: {error}") from None
 
 
+# Of the heads of gzip and zlib.
+_FIRST_BYTES = b"\x1f\x78"
+# Some servers write here in which charset a text is.
+_NOT_COMPRESSED = ("identity", "", "none", "utf-8", "utf8")
 # What zlib calls a body that has the head of either.
 _GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
 
@@ -256,10 +268,10 @@ _GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
 def body_of(answer: HttpConnection) -> HttpConnection | InflatedBody:
     """What reads the body of an answer. Raises an `HttpError` where nothing here can."""
     coding = answer.headers.get("content-encoding", "identity").strip().lower()
-    if coding in ("identity", ""):
+    if coding in _NOT_COMPRESSED:
         return answer
     if coding in ("gzip", "x-gzip", "deflate"):
-        return InflatedBody(answer)
+        return InflatedBody(answer, coding)
     raise HttpError(f"its body is compressed by {coding}, which was not asked for")
 
 

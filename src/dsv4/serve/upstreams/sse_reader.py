@@ -12,6 +12,8 @@ LONGEST_LINE = 64 * 1024 * 1024
 
 # What is in the name of an event that is a failure: `error`, `response.failed`.
 _FAILURE = re.compile(rb"error|exception|fail", re.IGNORECASE)
+# What says that this was all.
+DONE = b"[DONE]"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # As a number, which is found in an eighth of the time.
 _CR = ord("\r")
@@ -70,13 +72,23 @@ class SseReader:
         self._hold(lines.pop())
         events: list[bytes] = []
         for line in (first, *lines):
+            if not line:
+                events += self._dispatched()
+                continue
+            line = line.removeprefix(BYTE_ORDER_MARK)
+            if self._data and self._begins_anew(line):
+                events += self._dispatched()
             if line.startswith(b"data:"):
                 self._data.append(line[6:] if line.startswith(b"data: ") else line[5:])
-            elif not line:
-                events += self._dispatched()
             else:
-                self._read_field(line.removeprefix(BYTE_ORDER_MARK))
+                self._read_field(line)
         return events
+
+    def _begins_anew(self, line: bytes) -> bool:
+        """Whether a line begins another event, although none has ended the one before: some servers
+        send no blank lines. In JSON nothing can follow the end of an object but its end."""
+        data = line.removeprefix(b"data:").lstrip()
+        return data.startswith((b"{", b"[", b'"')) and self._data[-1].rstrip().endswith(b"}")
 
     def _hold(self, piece: bytes) -> None:
         """Keeps a part of a line. It is joined with the others once, when the line ends."""
@@ -88,13 +100,13 @@ class SseReader:
 
     def _read_field(self, line: bytes) -> None:
         """A line that does not begin as nearly all do."""
-        if line.startswith(b"data:"):
-            self._data.append(line[5:])
-        elif line.startswith(b"event:"):
+        if line.startswith(b"event:"):
             self._is_error = bool(_FAILURE.search(line, 6))
         elif line.startswith(b"error:"):
             self._is_error = True
             self._data.append(line[6:])
+        elif line.strip() == DONE:
+            self._data.append(line)
         elif line.startswith(_NO_FIELD) or (b"{" in line and not line.startswith(_OTHER_FIELDS)):
             problem = "the backend sent something else than events"
             raise BackendError(problem, quoted=line[:80].decode("utf-8", "replace"))

@@ -21,7 +21,10 @@ from dsv4.serve.upstreams.upstream_failures import failure, is_misconfigured
 
 # The types of what may be a stream. A server that says nothing sends the second; some send an
 # answer, or an error, whole.
-_STREAM_TYPES = ("text/event-stream", "application/octet-stream", "text/plain", "application/json")
+_STREAM_TYPES = (
+    *("text/event-stream", "application/octet-stream", "text/plain", "application/json"),
+    *("application/x-ndjson", "application/jsonl"),
+)
 # No list of models is this large.
 _MAX_ANSWER = 64 * 1024 * 1024
 # What to ask for, found out when it is asked: a body, or the JSON of one.
