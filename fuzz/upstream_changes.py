@@ -284,7 +284,7 @@ def two_choices(plan: Plan) -> None:
             choice["index"] = 1 if not plan.whole else 0
     if plan.whole:
         [choice] = plan.events[0]["choices"]
-        calls = {"role": "assistant", "tool_calls": choice["message"].pop("tool_calls")}
+        calls = {"role": "assistant", "tool_calls": choice["message"].pop("tool_calls", [])}
         plan.events[0]["choices"].append({**choice, "index": 1, "message": calls})
 
 
@@ -292,7 +292,7 @@ def two_choices(plan: Plan) -> None:
 def choice_for_each_call(plan: Plan) -> None:
     if plan.whole:
         [choice] = plan.events[0]["choices"]
-        for n, call in enumerate(choice["message"].pop("tool_calls"), 1):
+        for n, call in enumerate(choice["message"].pop("tool_calls", ()), 1):
             own = {"role": "assistant", "content": None, "tool_calls": [call]}
             plan.events[0]["choices"].append({**choice, "index": n, "message": own})
         return

@@ -612,6 +612,11 @@ VENDOR_CLASHES: tuple[set[str], ...] = (
         "call pieces: an empty object before the arguments",
         "call numbers: the number grows with every piece",
     },
+    # A name behind whole arguments begins another call.
+    {
+        "call pieces: an empty object before the arguments",
+        "call names: the name stands in every piece",
+    },
     {"usage: usage in x_groq", "choices: two entries of one index"},
     {"content: text in place of a delta", "text grouping"},
     {"content: text beside a delta with a role", "text grouping"},

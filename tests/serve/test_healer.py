@@ -173,6 +173,44 @@ async def two_turns(g: Gateway, n: int = 1) -> tuple[int, Any, Any]:
     return await g.post(CHAT, {"messages": [USER, said, USER], "n": n})
 
 
+class TestEmptyAnswers:
+    """What ends and says nothing, as happens in loops of tools (`--retry-empty`)."""
+
+    NOTHING = answer({"role": "assistant", "content": ""})
+
+    @pytest.mark.parametrize("stream", [False, True])
+    @pytest.mark.parametrize(("retry_empty", "asked"), [(0, 1), (1, 2), (2, 3), (5, 3)])
+    def test_are_asked_for_again(
+        self, stream: bool, retry_empty: int, asked: int, tokenizer: Tokenizer
+    ) -> None:
+        async def scenario() -> None:
+            yes = answer({"reasoning_content": "Hm."}, {"content": "Yes."})
+            upstream = ChatServer(tokenizer, self.NOTHING, self.NOTHING, yes)
+            settings: dict[str, Any] = {"retry_empty": retry_empty}
+            async with upstream.running() as url, gateway(**healing(url, **settings)) as g:
+                status, _, body = await g.post(CHAT, {"messages": [USER], "stream": stream})
+                assert (status, len(upstream.requests)) == (200, asked)
+                assert ("Yes." in json.dumps(body)) == (asked == 3)
+
+        run(scenario())
+
+    def test_but_none_that_says_anything(self, tokenizer: Tokenizer) -> None:
+        said = [
+            answer({"reasoning_content": "Hm."}),
+            answer({"content": "Yes."}),
+            answer({"tool_calls": [{"index": 0, "id": "c", "function": {"name": "bash"}}]}),
+        ]
+
+        async def scenario() -> None:
+            upstream = ChatServer(tokenizer, *said)
+            async with upstream.running() as url, gateway(**healing(url, retry_empty=3)) as g:
+                for n in range(len(said)):
+                    assert (await g.post(CHAT, {"messages": [USER]}))[0] == 200
+                    assert len(upstream.requests) == n + 1
+
+        run(scenario())
+
+
 class TestDeepSeeksRules:
     def test_a_refusal_shows_them_and_the_request_is_sent_again(
         self, tokenizer: Tokenizer, caplog: pytest.LogCaptureFixture

@@ -235,8 +235,8 @@ def test_more_than_the_bounds_is_refused(path: str) -> None:
     name = "input" if path == "/v1/responses" else "messages"
 
     async def scenario() -> None:
-        async with gateway(max_messages=3, max_tools=2, max_depth=9) as g:
-            tools = tools_for(path) * 3
+        async with gateway(max_messages=3, max_depth=9) as g:
+            tools = tools_for(path) * 1001
             for n, tool in enumerate(tools):
                 tools[n] = json.loads(json.dumps(tool).replace("bash", f"bash{n}"))
             deep: Any = "x"

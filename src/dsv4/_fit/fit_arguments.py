@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 from dsv4._completion.json_text import json_string, list_text, object_text
@@ -65,13 +66,14 @@ def fit_arguments(arguments: str | Mapping[str, Any], schema: Schema) -> FittedA
         raise ImportError(f"fit_arguments needs jsonschema-rs: {how_to_install('check')}")
     is_text = isinstance(arguments, str)
     try:
-        tree = _read(arguments if isinstance(arguments, str) else json.dumps(dict(arguments)))
+        text = arguments if isinstance(arguments, str) else json.dumps(dict(arguments))
+        tree: _Tree = _tolerant.decode(text)
     except (TypeError, ValueError, RecursionError):
         return FittedArguments(arguments, problem="the arguments are no JSON")
     if not isinstance(tree, dict):
         return FittedArguments(arguments, problem="the arguments are no JSON object")
     try:
-        found = _fitted(tree, validator_of(dict(schema)))
+        found = _fitted(tree, text, validator_of(dict(schema)))
         if found.tree is tree:
             return FittedArguments(arguments, problem=found.problem)
         fitted = _written(found.tree)
@@ -80,12 +82,15 @@ def fit_arguments(arguments: str | Mapping[str, Any], schema: Schema) -> FittedA
         return FittedArguments(arguments)
 
 
-def _fitted(tree: _Tree, validator: SchemaValidator | None) -> _Found:
-    """The same tree where it fits, or cannot be made to."""
+def _fitted(tree: _Tree, text: str, validator: SchemaValidator | None) -> _Found:
+    """The same tree where it fits, or cannot be made to; `text` is what it was read from."""
     problems = validator.problems(_plain(tree)) if validator else None
     if validator is None or not problems:
         return _Found(tree)
-    found = _search(tree, problems, validator)
+    try:
+        found = _search(_read(text), problems, validator)
+    except ValueError:  # a key comes twice: one of the two would be lost
+        found = None
     return found or _Found(tree, problem=_in_words(problems[0]))
 
 
@@ -109,18 +114,32 @@ def _no_json(constant: str) -> None:
     raise ValueError(f"{constant} is no JSON")
 
 
-_decoder = json.JSONDecoder(parse_int=_Digits, parse_float=_Digits, parse_constant=_no_json)
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        raise ValueError("a key comes twice")
+    return members
+
+
+_decoder_of = partial(
+    json.JSONDecoder, parse_int=_Digits, parse_float=_Digits, parse_constant=_no_json
+)
+_tolerant, _strict = _decoder_of(), _decoder_of(object_pairs_hook=_members)
 
 
 def _read(text: str) -> _Tree:
-    tree: _Tree = _decoder.decode(text)
+    """The tree of a text. Raises a `ValueError` for what is no JSON, or has a key twice."""
+    tree: _Tree = _strict.decode(text)
     return tree
 
 
 def _written(tree: _Tree) -> str:
     """A tree as JSON."""
+    if isinstance(tree, _Digits):
+        return str(tree)
     if isinstance(tree, str):
-        return str(tree) if isinstance(tree, _Digits) else json_string(tree)
+        # Half of a surrogate pair has no bytes, and stays an escape.
+        return json_string(tree) if _encodable(tree) == tree else json.dumps(tree)
     if isinstance(tree, dict):
         return object_text({key: _written(member) for key, member in tree.items()})
     return list_text(list(map(_written, tree))) if isinstance(tree, list) else json.dumps(tree)

@@ -33,10 +33,14 @@ def _is_deeper(body: JsonObject, deepest: int) -> bool:
     return True
 
 
+# In a request.
+MOST_TOOLS = 1_000
+
+
 def check_counts(body: JsonObject, settings: Settings) -> None:
     """Refuses a body with too many messages or tools, before any of them is read."""
-    messages, tools = settings.max_messages, settings.max_tools
-    for name, most in (("messages", messages), ("input", messages), ("tools", tools)):
+    messages = settings.max_messages
+    for name, most in (("messages", messages), ("input", messages), ("tools", MOST_TOOLS)):
         value = body.get(name)
         items = value if isinstance(value, list) else []
         count = len(items) + (_in_namespaces(items) if name == "tools" else 0)

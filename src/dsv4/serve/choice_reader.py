@@ -4,6 +4,7 @@ log of all events and the log probabilities of their tokens.
 
 from __future__ import annotations
 
+import re
 import time
 from abc import ABC, abstractmethod
 from array import array
@@ -19,9 +20,9 @@ from dsv4._completion.events import (
     StopHit,
     ToolCallEnd,
 )
-from dsv4._completion.reasons import Reason, ended_by
+from dsv4._completion.reasons import Ended, Reason, ended_by
 from dsv4._encode.prompt import Prompt
-from dsv4._format.tokens import THINK_END
+from dsv4._format.tokens import EOS, THINK_END, THINK_START
 from dsv4.api import ApiRequest, Usage
 from dsv4.api.event_writer import Logprobs
 from dsv4.grammar import Grammar
@@ -173,6 +174,8 @@ def _token_json(data: bytes, logprob: float) -> dict[str, Any]:
     return {"token": data.decode("utf-8", "replace"), "logprob": logprob, "bytes": list(data)}
 
 
+# What says nothing by itself.
+_BORDERS = re.compile("|".join(map(re.escape, (EOS, THINK_START, THINK_END))))
 # What a call or a text ends with.
 _ENDS = (StopHit, ToolCallEnd)
 
@@ -282,6 +285,12 @@ class ChoiceReader(ABC):
     def sampled(self) -> str:
         """The raw text, special tokens spelled out."""
         return "".join(self.sampled_text)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the model has ended its turn, and said nothing."""
+        is_ended = ended_by(self.finish) in (Ended.END, Ended.STOP)
+        return is_ended and not _BORDERS.sub("", self.sampled).strip()
 
     @property
     def deltas(self) -> list[dict[str, Any]] | None:

@@ -82,7 +82,9 @@ class CompletionRun(ABC, Generic[PreparedT]):
     def __post_init__(self) -> None:
         self.readers = [self._new_reader() for _ in range(self._prepared.call.n)]
         settings, turn = self._server.settings, self._client.turn
-        self._generation = Generation(settings, self.readers, self._open, turn, self._takes_over)
+        self._generation = Generation(
+            settings, self.readers, self._open, turn, self._takes_over, self._renew
+        )
 
     # What differs with what generates.
 
@@ -123,6 +125,14 @@ class CompletionRun(ABC, Generic[PreparedT]):
 
     def _takes_over(self, choice: int, error: BackendError) -> bool:
         return choice in self._leases and self._leases[choice].moved_on(error)
+
+    def _renew(self, choice: int) -> bool:
+        """A new reader for an answer that said nothing, but not in a session: that keeps every
+        token that was sampled."""
+        if self._client.session is not None:
+            return False
+        self.readers[choice] = self._new_reader()
+        return True
 
     @property
     def engine(self) -> str | None:

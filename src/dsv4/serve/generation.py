@@ -31,7 +31,8 @@ class Generation:
     """The completions of one request.
 
     `_open` asks the backend, for each of the `_readers`, once its `_turn` has come. `_takes_over`
-    says whether another engine is asked after a failure, without a pause.
+    says whether another engine is asked after a failure, without a pause, and `_renew` whether an
+    answer that said nothing is asked for once more, with a new reader.
     """
 
     _settings: Settings
@@ -39,6 +40,7 @@ class Generation:
     _open: OpenStream
     _turn: asyncio.Event
     _takes_over: TakesOver
+    _renew: Callable[[int], bool]
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
     _failure: Exception | None = None
     _alive: Callable[[], Awaitable[None]] | None = None
@@ -145,11 +147,15 @@ class Generation:
     async def _pass_on_with_retries(self, choice: int, deliver: PassEvents) -> None:
         """Passes on what comes. As long as nothing came, another engine takes over, or the same is
         tried again, with growing pauses."""
-        tries_left = self._settings.retries
+        tries_left, empty_left = self._settings.retries, self._settings.retry_empty
         while True:
             try:
                 await self._pass_on(choice, deliver)
-                return
+                if not (empty_left and self._is_empty(choice) and self._renew(choice)):
+                    return
+                empty_left -= 1
+                _log.warning("an answer that said nothing is asked for again")
+                continue
             except BackendError as error:
                 if self._has_begun or self._readers[choice].first_at is not None:
                     raise
@@ -159,6 +165,9 @@ class Generation:
                     raise
             await asyncio.sleep(0.1 * 2 ** (self._settings.retries - tries_left))
             tries_left -= 1
+
+    def _is_empty(self, choice: int) -> bool:
+        return not self._has_begun and self._readers[choice].is_empty
 
     async def _pass_on(self, choice: int, deliver: PassEvents) -> None:
         """Passes on what the backend sends, to its end.

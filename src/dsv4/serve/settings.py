@@ -140,7 +140,6 @@ class Settings:
     max_body: int = bounded(48 * MIB, 1)
     max_depth: int = bounded(256, 1)
     max_messages: int = bounded(20_000, 1)
-    max_tools: int = bounded(1_000, 1)
     max_header: int = bounded(64 * 1024, 1024)
     streams: int = bounded(512, 1)
     queue: int = bounded(512, 0)
@@ -154,6 +153,7 @@ class Settings:
     max_n: int = bounded(16, 1)
     passed_routes: tuple[str, ...] = ()
     retries: int = bounded(2, 0)
+    retry_empty: int = bounded(0, 0)
     keep_alive: float = bounded(5.0, 0.05)
 
     def __post_init__(self) -> None:

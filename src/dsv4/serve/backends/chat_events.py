@@ -84,7 +84,7 @@ class ChatEvents:
             said.append(beside)
         elif choice.get("text") and not any(each.get("content") for each in said):
             said.append({"content": choice["text"]})
-        self._has_deltas |= bool(said) and not choice.get("message")
+        self._has_deltas |= bool(said) and "message" not in choice
         return said
 
 

@@ -80,7 +80,7 @@ class HealingReader(ChoiceReader):
         # What is accounted for at the end: the texts of other choices, by their number, a message
         # behind the deltas, fields that nobody knows.
         self._other_texts: dict[int, list[tuple[bool, str]]] = {}
-        self._last_message: LastMessage | None = None
+        self._last_messages: list[LastMessage] = []
         self._unknown: set[str] = set()
         self._says_calls = False
 
@@ -100,7 +100,7 @@ class HealingReader(ChoiceReader):
     def _read_fields(self, delta: Mapping[str, Any]) -> list[Event]:
         """What a delta says that has more than one text."""
         if isinstance(delta, LastMessage):
-            self._last_message = delta
+            self._last_messages.append(delta)
             return []
         fields = with_known_names(delta)
         self._note_unknown(fields)
@@ -240,8 +240,8 @@ class HealingReader(ChoiceReader):
                     raise BackendError("the backend sent two texts, although one was asked for")
                 events += self._say(text, is_reasoning) if text and not said else []
         self._calls.drop(self._twins_of_choices())
-        if self._last_message is not None:
-            events += self._rest_of_message(with_known_names(self._last_message))
+        for message in self._last_messages:
+            events += self._rest_of_message(with_known_names(message))
         return events
 
     def _twins_of_choices(self) -> list[UpstreamCall]:
@@ -277,6 +277,11 @@ class HealingReader(ChoiceReader):
         return "".join(delta.get(field, "") for delta in self.deltas)
 
     # Whether all of it was read.
+
+    @property
+    def is_empty(self) -> bool:
+        elsewhere = self._pieces or self._other_texts or self._last_messages or self._unknown
+        return super().is_empty and not (elsewhere or self._says_calls or any(self._calls))
 
     def _check_agreement(self, leaks: set[str]) -> None:
         """Raises a `BackendError` where the end says that there is more than was read: less is
