@@ -78,14 +78,9 @@ class BlockReader:
 
     def _read_fenced_call(self, at: int) -> Steps[bool]:
         """A declared tool's name, a fence with an object of its keys, and closes (rule 35)."""
-        buffer, rules, tools = self._buffer, self._rules, self._reading.tools
+        buffer, rules = self._buffer, self._rules
         self._reading.enter(ParserState.NAMED)
-        while (rest := buffer.slice(at, at + LONGEST_NAME)) and any(
-            map(str.startswith, tools.parameters, repeat(rest))
-        ):
-            if not (yield from buffer.more()):
-                return False
-        name = next((n for n in tools.parameters if re.match(rf"{re.escape(n)}\s", rest)), None)
+        name = yield from self._name_at(at)
         if name is None:
             return False
         tag = yield from buffer.next_marked(at)
@@ -96,7 +91,7 @@ class BlockReader:
             tag = yield from rules.look_past(tag.end)
         if arguments is None or (tag is not None and tag.kind not in ENDS):
             return False
-        if not dict(members_of(arguments.text)).keys() <= tools.keys(name).keys():
+        if not dict(members_of(arguments.text)).keys() <= self._reading.tools.keys(name).keys():
             return False
         self._block.used = True
         self._reading.enter(BLOCK)
@@ -104,6 +99,16 @@ class BlockReader:
         self._reading.advance(end)
         self._reading.whole_call(name, arguments.text, end)
         return True
+
+    def _name_at(self, at: int) -> Steps[str | None]:
+        """A declared tool's name that white space follows."""
+        buffer, names = self._buffer, self._reading.tools.parameters
+        while True:
+            rest = buffer.slice(at, at + LONGEST_NAME)
+            if not any(map(str.startswith, names, repeat(rest))):
+                return next((n for n in names if re.match(rf"{re.escape(n)}\s", rest)), None)
+            if not (yield from buffer.more()):
+                return None
 
     def _end(self) -> Steps[None]:
         """The text ends inside a wrapper: it was cut, unless the model ended it, or a stop string

@@ -91,12 +91,7 @@ class LineTracker:
         """Goes on through `text`."""
         is_plain = not (self.run or self._finished or self._quoted)
         if is_plain and "\n" in text and not has_fence(text):
-            *before, line, text = text.rsplit("\n", 2)  # only the last lines count
-            blank = bool(before) or (self.blank and not self._behind_calls)
-            if self.fence and not self.holds_text:
-                self.holds_text = not self.blank or bool(line.strip() or "".join(before).strip())
-            self._length, self._last = len(line) + (0 if before else self._length), line[-1:]
-            self._begin_line(blank and (not line or line.isspace()))
+            text = self._pass_lines(text)
         for part in _PARTS.findall(text):
             if part == "\n":
                 self._end_line()
@@ -104,6 +99,16 @@ class LineTracker:
                 self._extend_run(part)
             else:
                 self._extend_text(part)
+
+    def _pass_lines(self, text: str) -> str:
+        """Goes on through whole lines without a fence. Returns the rest of the text."""
+        *before, line, rest = text.rsplit("\n", 2)  # only the last lines count
+        blank = bool(before) or (self.blank and not self._behind_calls)
+        if self.fence and not self.holds_text:
+            self.holds_text = not self.blank or bool(line.strip() or "".join(before).strip())
+        self._length, self._last = len(line) + (0 if before else self._length), line[-1:]
+        self._begin_line(blank and (not line or line.isspace()))
+        return rest
 
     def _begin_line(self, after_blank: bool) -> None:
         self._above = 0 if self._last == ":" else self._length

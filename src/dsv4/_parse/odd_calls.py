@@ -51,18 +51,16 @@ def find_plain_calls(reading: Reading, first: Tag, tag: Tag) -> Steps[OddCalls]:
     """
     buffer, rules, at = reading.buffer, reading.rules, tag.end
     is_json = not rules.is_plain_invoke(tag)
-    wrapped = first is not tag
+    labels = {tag.label, first.label}
     while (ahead := (yield from buffer.next_tag(at))) is not None:
         at = ahead.start + 1
-        if not ahead.marked and ahead.closing:
-            own = ahead.label == tag.label or (ahead.kind == "invoke" and not is_json)
-            if own or (wrapped and ahead.label == first.label):
-                inner = buffer.slice(tag.end, ahead.start)
-                wraps = wrapped and ahead.label != first.label
-                calls = _json_calls(reading, inner) if is_json else _plain_call(reading, tag, inner)
-                return OddCalls(calls, ahead.end, wraps, has_rest=calls == [])
-        again = is_plain_call(ahead.label) and not ahead.closing
-        if ahead.marked or ahead.kind in TOKENS or (again and ahead.name is not None):
+        is_own = ahead.label in labels or (ahead.kind == "invoke" and not is_json)
+        if ahead.closing and is_own and not ahead.marked:
+            inner = buffer.slice(tag.end, ahead.start)
+            wraps = first is not tag and ahead.label != first.label
+            calls = _json_calls(reading, inner) if is_json else _plain_call(reading, tag, inner)
+            return OddCalls(calls, ahead.end, wraps, has_rest=calls == [])
+        if _begins_other(ahead):
             # Not a bracket that doubles the next tag's.
             doubles = isinstance(rules.doubled(ahead.start - 1), Tag)
             return OddCalls(None, ahead.start - doubles)
@@ -71,6 +69,12 @@ def find_plain_calls(reading: Reading, first: Tag, tag: Tag) -> Steps[OddCalls]:
     if is_json and name is not None and reading.tools.declares(name[1]):
         reading.note_cut()
     return OddCalls(None, buffer.next_mark(at))
+
+
+def _begins_other(tag: Tag) -> bool:
+    """Whether a tag cannot stand in a plain call: it has the token, is one, or opens a call."""
+    again = is_plain_call(tag.label) and not tag.closing and tag.name is not None
+    return tag.marked or tag.kind in TOKENS or again
 
 
 def _json_calls(reading: Reading, text: str) -> list[tuple[str, str]] | None:
@@ -113,13 +117,11 @@ def find_native_calls(reading: Reading, tag: Tag) -> Steps[OddCalls]:
     buffer, at = reading.buffer, tag.end
     if not (yield from _names_tool(reading, tag)):
         return OddCalls(None, tag.end)
-    while (ahead := (yield from buffer.next_tag(at))) is not None:
-        if ahead.marked or ahead.kind in ("think", "role"):
-            return OddCalls(None, ahead.start)
-        if ahead.kind == "eos" or (ahead.kind == "native" and ahead.closing):
-            break
+    while (ahead := (yield from buffer.next_tag(at))) is not None and not _ends_native(ahead):
         at = ahead.start + 1
     end = buffer.end if ahead is None else ahead.start
+    if ahead is not None and ahead.kind not in ("eos", "native"):
+        return OddCalls(None, end)
     calls, rest = native_calls(buffer.slice(tag.start, end))
     head = _NATIVE_HEAD.match(rest) if ahead is None and not buffer.stopped else None
     first = calls[0][0] if calls else "" if head is None else head[1]
@@ -128,6 +130,12 @@ def find_native_calls(reading: Reading, tag: Tag) -> Steps[OddCalls]:
     cut = head and (head[1], member_text("arguments", json_string(rest[head.end() :])))
     after = end if ahead is None or ahead.kind == "eos" else ahead.end
     return OddCalls(calls, after, cut=cut, has_rest=bool(rest.strip()))
+
+
+def _ends_native(tag: Tag) -> bool:
+    """Whether native calls end at a tag, as they should or not."""
+    is_own_close = tag.kind == "native" and tag.closing
+    return is_own_close or tag.marked or tag.kind in ("eos", "think", "role")
 
 
 def _names_tool(reading: Reading, tag: Tag) -> Steps[bool]:

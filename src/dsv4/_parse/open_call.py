@@ -178,11 +178,7 @@ class Call:
             self.drop("unreadable")
             key = ""
         elif key in writer.keys and self.hidden is None:
-            # What it was before is quoted, because it may be lost; not where the prompt has it.
-            before = self.given.get(key)
-            if before is None or before.start < 0:
-                before = GivenValue(tag.start, tag.raw)
-            reading.report("duplicate_parameter", before.start, before.raw)
+            self._report_again(key, tag)
         if _swallows_value(tag):
             self.drop("unreadable")
         if len(writer.keys) >= MOST_PARAMETERS and writer.visible:
@@ -195,6 +191,16 @@ class Call:
             reading.check_spelling(tag, padded)
         reading.advance(tag.end)
         return key
+
+    def _report_again(self, key: str, tag: Tag) -> None:
+        """A key is given again. Its value before is quoted, because it may be lost.
+
+        Not where the prompt has it.
+        """
+        before = self.given.get(key)
+        if before is None or before.start < 0:
+            before = GivenValue(tag.start, tag.raw)
+        self.reading.report("duplicate_parameter", before.start, before.raw)
 
     def may_list(self, key: str) -> bool:
         """Whether one more value of a parameter may make a list of all of them (rule 28)."""

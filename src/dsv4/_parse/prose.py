@@ -4,55 +4,29 @@ to 17, 22 to 25, 27, 29, 33, 34, 41 and 47).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import replace
 
 from dsv4._completion.events import ContentDelta, DiagnosticKind, ReasoningDelta, StopHit
-from dsv4._completion.limits import (
-    LONGEST_MENTION,
-    LONGEST_ORPHANS,
-    LONGEST_QUOTE,
-    LONGEST_SPACE,
-    LONGEST_TAG,
-)
+from dsv4._completion.limits import LONGEST_MENTION, LONGEST_QUOTE, LONGEST_SPACE
 from dsv4._completion.patterns import pattern
 from dsv4._completion.reasons import Ended
 from dsv4._format import tokens
-from dsv4._format.spellings import (
-    BAR,
-    BARS,
-    ECHO,
-    JSON_WRAPPERS,
-    MARKS,
-    TAG_PREFIXES,
-    WORD,
-    ZERO_WIDTH,
-)
-from dsv4._parse import after_calls, quotations
+from dsv4._format.spellings import BAR, ECHO, JSON_WRAPPERS
+from dsv4._parse import after_calls, cut_calls, loose_parts, named_tokens, quotations
 from dsv4._parse.blocks import open_block
 from dsv4._parse.calls import begin_call
 from dsv4._parse.lexer import PLAIN_LABEL, PLAIN_NAME
 from dsv4._parse.odd_calls import OddCalls, find_native_calls, find_plain_calls
-from dsv4._parse.quoting import PAIRS, QUOTES, Quoting
+from dsv4._parse.quoting import QUOTES, Quoting
 from dsv4._parse.reading import PROSE, ParserState, Reading
 from dsv4._parse.stop_strings import StopStrings
-from dsv4._parse.tag import CLOSES, ENDS, MAYBE_TAG, SECTION_ENDS, TAG_NAME, TOKENS, PartialTag, Tag
+from dsv4._parse.tag import MAYBE_TAG, TAG_NAME, TOKENS, PartialTag, Tag
 from dsv4._parse.tag_rules import IN_FENCE, IN_PROSE, is_plain_label, is_plain_wrapper
 from dsv4._parse.text_buffer import NOWHERE, Refused, Steps
-from dsv4._parse.twins import twin_of
 
-_MOST_NAMED = 128  # characters of tokens in a row
-# What ends a prompt that is shown in a line.
-_ENDS_INLINE = {quote: pattern(f"[{quote}\n]") for quote in '`"'}
 # The name of a tag without the token; the token alone on its line; a bracket too many before it.
 _HEAD = pattern(rf"{PLAIN_NAME}|(<?{tokens.DSML}>?)[ \t\r]{{0,8}}(\n|\Z)|(<<)(?:{BAR}|\Z)")
-# The name in the head of a tag.
-_NAME_IN_HEAD = pattern(rf"(?i){WORD}[{BARS}{ZERO_WIDTH}\s]*([^\s>]*)(.*)", re.DOTALL)
-_ATTRIBUTE = pattern(r"=\s*([\"']).*?(?:\1|\Z)", re.DOTALL)
-_PREFIXES = tuple(prefix for prefix, _ in TAG_PREFIXES)
-# What a parameter without a call may stand before, if it goes.
-_BEHIND_STRAY = ENDS | {"parameter", "/invoke", "/wrapper", "/think"}
 _THINK_END = str(tokens.THINK_END)
 
 
@@ -126,12 +100,8 @@ class ProseReader:
         if isinstance(tag, PartialTag):
             if tag is not TAG_NAME and tag is not PartialTag.PLAIN:
                 return False
-            if not self._reading.tools.parameters:
+            if not self._may_become_plain_call(tag, at):
                 return True
-            if tag is PartialTag.PLAIN:
-                label = self._buffer.match(PLAIN_LABEL, at)
-                if label is None or not is_plain_label(label[2]):
-                    return True
         elif tag.kind == "role" and (tag.raw != ECHO or tag.start != 0):
             if prose.reasoning or (prose.roles_are_text and tag.raw != ECHO):
                 return True
@@ -142,7 +112,12 @@ class ProseReader:
         elif tag.closing or not is_plain_label(tag.label):
             return True
         self._look_before(at)
-        return self._is_example
+        return self._prose.is_example
+
+    def _may_become_plain_call(self, tag: PartialTag, at: int) -> bool:
+        label = self._buffer.match(PLAIN_LABEL, at) if tag is PartialTag.PLAIN else None
+        may_be_named = tag is TAG_NAME or (label is not None and is_plain_label(label[2]))
+        return may_be_named and bool(self._reading.tools.parameters)
 
     def _look_before(self, mark: int) -> None:
         """Looks at the text before a mark. What stands behind a stop string quotes nothing."""
@@ -162,80 +137,19 @@ class ProseReader:
             if prose.quoting.is_due:
                 quotations.check(self._reading)
 
-    @property
-    def _is_example(self) -> bool:
-        """Whether markup is shown and does nothing."""
-        quoting = self._prose.quoting
-        return self._prose.is_transcript or (quoting.may_be_fenced and quoting.lines().fenced)
-
-    @property
-    def _is_blank(self) -> bool:
-        """Whether nothing but white space stands before this on the line."""
-        return self._prose.quoting.lines().blank
-
     def _end_in_tag(self, tag: PartialTag, at: int) -> None:
         """The text ends inside what may be a tag: it is text, unless it is certain to be markup."""
         if tag is not PartialTag.SURELY:
             return
         reading, end, ended = self._reading, self._buffer.end, self._buffer.ended
-        if self._may_be_cut(at) and self._may_become_call(at, ended in (None, Ended.LENGTH)):
+        alone = ended in (None, Ended.LENGTH)
+        if cut_calls.may_be_cut(reading, at) and cut_calls.may_become_call(reading, at, alone):
             self._show_up_to(at, complete=True)  # a call that is cut shows no markup (rule 33)
             reading.report_cut(at)
             self._prose.at = end
         else:
             reading.report_span("markup_as_text", at, end)
             self._look(end)
-
-    def _may_become_call(self, at: int, alone: bool) -> bool:
-        """Whether the head of a tag may still be that of a call's (rule 33).
-
-        `alone` says so where nothing follows the token.
-        """
-        [(name, rest)] = _NAME_IN_HEAD.findall(self._buffer.slice(at, self._buffer.end))
-        name = name.lower()
-        if not name or name.startswith(_PREFIXES):
-            return alone or bool(name)
-        names = [*_PREFIXES, *map(str.lower, self._reading.tools.parameters)]
-        return name in names if rest else any(one.startswith(name) for one in names)
-
-    def _may_be_cut(self, at: int) -> bool:
-        """Whether markup at the end of the text may be that of a call, and is not talked about."""
-        quoted = self._buffer.char_before(at) in QUOTES or self._ends_quotation(at)
-        return not (self._reading.tools.none_declared or self._is_example or quoted)
-
-    def _ends_quotation(self, at: int) -> bool:
-        """Whether a quotation that is open closes in a tag that breaks off; not in an attribute."""
-        if self._buffer.end - at > LONGEST_ORPHANS:  # no tag is so long
-            return False
-        self._prose.quoting.settle("<")
-        quoting, rest = twin_of(self._prose.quoting, {}), self._buffer.slice(at, self._buffer.end)
-        quoting.follow(_ATTRIBUTE.sub("=", rest), at)
-        quoting.settle("\n")
-        return not {*self._prose.quoting.open} <= {*quoting.open}
-
-    def _is_cut(self, tag: Tag) -> Steps[bool]:
-        """Whether a call that is not certain was cut, where the text ends behind its opening."""
-        buffer, ended = self._buffer, self._buffer.ended
-        at = yield from buffer.past_space(tag.end)
-        if not buffer.final or not self._may_be_cut(tag.start):
-            return False
-        if at == buffer.end:
-            opens_line = self._is_blank and ended is not Ended.END
-            return opens_line or (ended is not None and ended.is_cut)
-        behind = buffer.tag_at(at)
-        if isinstance(behind, Tag) and self._rules.role(behind) == "invoke":
-            at = yield from buffer.past_space(behind.end)
-            return self._is_declared(behind) and (at == buffer.end or self._begins_tag(at))
-        return self._begins_tag(at)
-
-    def _is_declared(self, invoke: Tag) -> bool:
-        return self._reading.tools.declares(self._rules.tool_called(invoke))
-
-    def _begins_tag(self, at: int) -> bool:
-        """Whether the text ends in what may become a DSML tag."""
-        tag = self._buffer.tag_at(at) if self._buffer.at(at) in MARKS else None
-        is_call = tag is PartialTag.SURELY and self._may_become_call(at, alone=True)
-        return is_call or tag is MAYBE_TAG
 
     # Showing text.
 
@@ -300,9 +214,10 @@ class ProseReader:
         if tag.start < self._prose.named_to:
             return self._read_markup if tag.marked else self._pass
         if tag.bare:
-            is_wrapper = tag.kind == "wrapper" and self._is_blank and not self._is_example
+            opens_line = self._prose.is_blank and not self._prose.is_example
+            is_wrapper = tag.kind == "wrapper" and opens_line
             return self._read_bare_wrapper if is_wrapper else self._read_markup
-        word = self._rules.meaning(tag, IN_FENCE if self._is_example else IN_PROSE)
+        word = self._rules.meaning(tag, IN_FENCE if self._prose.is_example else IN_PROSE)
         reader: Callable[[Tag], Steps[None] | None] = getattr(self, f"_read_{word}")
         return reader
 
@@ -317,7 +232,7 @@ class ProseReader:
         to = max(to, tag.end)
         if tag.label or tag.closing:  # the token alone is prose (rule 18)
             self._reading.report_span(kind, tag.start, to)
-            if not tag.broken and not self._is_example:
+            if not tag.broken and not self._prose.is_example:
                 self._prose.openers = max(self._prose.openers + (-1 if tag.closing else 1), 0)
         self._look(to)
 
@@ -344,7 +259,7 @@ class ProseReader:
 
     def _read_token(self, tag: Tag) -> Steps[None]:
         is_echo = tag.raw == ECHO and tag.start == 0
-        if (yield from self._is_named(tag)):
+        if (yield from named_tokens.is_named(self._reading, tag)):
             self._pass(tag)
         elif tag.kind == "eos":
             yield from self._read_eos(tag)
@@ -353,45 +268,6 @@ class ProseReader:
             yield from self._read_role(tag)
         else:
             self._remove("stray_token", tag)
-
-    def _is_named(self, tag: Tag) -> Steps[bool]:
-        """Whether a token is named: quoted, or in a code fence that goes on."""
-        quote = self._buffer.char_before(tag.start)
-        if quote in QUOTES and (yield from self._is_in_quotes(tag, PAIRS.get(quote, quote))):
-            return True
-        if not self._is_example or self._prose.quoting.lines().at_closing_run:
-            return False
-        _, ahead = yield from self._rules.after_eos(tag)
-        if ahead.kind == "role" and tag.kind == "eos":
-            self._prose.is_transcript = True  # it is shown, and nothing in it runs
-        return ahead.kind != "end"
-
-    def _is_in_quotes(self, tag: Tag, quote: str) -> Steps[bool]:
-        """Whether the quote before a token closes behind it, and other tokens."""
-        buffer, at = self._buffer, tag.end
-        longest = 0 if self._prose.reasoning else _MOST_NAMED  # reasoning ends wherever its end is
-        while (ahead := (yield from buffer.next_tag(at, at))) is not None:
-            if ahead.kind not in TOKENS or at - tag.start > longest:
-                break
-            at = ahead.end
-        if buffer.at(at) == quote:
-            self._prose.named_to = at
-            return True
-        if self._prose.reasoning or tag.kind == "eos" or quote not in _ENDS_INLINE:
-            return False
-        return (yield from self._shows_prompt(tag, quote))
-
-    def _shows_prompt(self, tag: Tag, quote: str) -> Steps[bool]:
-        """Whether a line shows a prompt in quotes, from BOS or a role on."""
-        buffer, at = self._buffer, tag.end
-        while (match := buffer.search(_ENDS_INLINE[quote], at, buffer.end)) is None:
-            at = buffer.end
-            if at - tag.start > LONGEST_TAG or not (yield from buffer.more()):
-                return False
-        end = buffer.place(match.start())
-        is_shown = match[0] != "\n" and end - tag.start <= LONGEST_TAG
-        self._prose.named_to = end if is_shown else NOWHERE
-        return is_shown
 
     def _read_eos(self, tag: Tag) -> Steps[None]:
         """EOS is the end where nothing follows it; a role token after it begins a made-up turn."""
@@ -452,18 +328,17 @@ class ProseReader:
             return self._pass(tag)
         if prose.reasoning:
             return self._turn_to(False, tag) if tag.closing else self._read_echo(tag)
-        if self._is_example:
+        if self._prose.is_example:
             return self._pass(tag)
         if not (tag.closing or after_quote):
             return self._turn_to(True, tag)
         if prose.names_think_tag or not tag.closing:
             prose.names_think_tag = not tag.closing
             return self._pass(tag)
-        if after_quote:
-            if tag.end == buffer.end:
-                yield from buffer.more()
-            if buffer.at(tag.end) in QUOTES:
-                return self._pass(tag)
+        if after_quote and tag.end == buffer.end:
+            yield from buffer.more()
+        if after_quote and buffer.at(tag.end) in QUOTES:
+            return self._pass(tag)
         return self._remove("stray_think", tag)
 
     def _turn_to(self, reasoning: bool, tag: Tag) -> None:
@@ -491,13 +366,13 @@ class ProseReader:
     def _read_wrapper(self, tag: Tag) -> Steps[None]:
         rules = self._rules
         if self._reading.tools.none_declared:  # a block is text, unless it holds no call
-            ahead = (yield from rules.look_ahead(tag.end)) if self._is_blank else tag
+            ahead = (yield from rules.look_ahead(tag.end)) if self._prose.is_blank else tag
             acts = rules.role(ahead) == "/wrapper"
         elif rules.names_tool(tag) and (yield from rules.is_certain(tag, wrapped=False)):
             return (yield from self._read_invoke(tag))
         else:
-            acts = self._is_blank or (yield from self._holds_calls(tag))
-            acts = acts or (yield from self._is_cut(tag))
+            acts = self._prose.is_blank or (yield from self._holds_calls(tag))
+            acts = acts or (yield from cut_calls.is_cut(self._reading, tag))
         if not acts:
             return self._read_markup(tag)
         yield from self._open_block(tag)
@@ -505,7 +380,7 @@ class ProseReader:
     def _read_bare_wrapper(self, tag: Tag) -> Steps[None]:
         """The DSML token and `tool_calls>` on a new line, before a declared call (rule 43)."""
         ahead = yield from self._rules.look_ahead(tag.end)
-        if self._rules.role(ahead) != "invoke" or not self._is_declared(ahead):
+        if self._rules.role(ahead) != "invoke" or not self._rules.calls_declared(ahead):
             return self._read_markup(tag)
         yield from self._open_block(replace(tag, closing=False, bare=False, mended=True))
 
@@ -522,30 +397,36 @@ class ProseReader:
         if self._rules.role(ahead) == "invoke":
             certain = yield from self._rules.is_certain(ahead, wrapped=True)
             at = yield from self._buffer.past_space(ahead.end)
-            cut = at == self._buffer.end or self._begins_tag(at)  # nothing of it has come (rule 33)
+            # Nothing of it has come (rule 33).
+            cut = at == self._buffer.end or cut_calls.begins_tag(self._reading, at)
             return certain and (ahead.self_closed or not cut)
         return False
 
     def _read_invoke(self, tag: Tag) -> Steps[None]:
         """A call without a wrapper: only of a declared tool, and only when it is certain."""
-        reading, buffer = self._reading, self._buffer
+        reading = self._reading
         name = self._rules.tool_called(tag)
         is_declared = reading.tools.declares(name)
         if reading.tools.none_declared:
             return self._read_markup(tag)
-        if not is_declared and not (self._rules.is_example(name) and self._is_blank):
+        if not is_declared and not (self._rules.is_example(name) and self._prose.is_blank):
             return (yield from self._read_stub(tag))
         certain = yield from self._rules.is_certain(tag, wrapped=False)
-        if not certain and tag.self_closed and self._is_blank:
-            if tag.end == buffer.end:
-                yield from buffer.more()
-            certain = buffer.at(tag.end) in ("", "\n")
-        if not certain and not (is_declared and (yield from self._is_cut(tag))):
+        if not certain and tag.self_closed:
+            certain = yield from self._has_its_line(tag)
+        if not certain and not (is_declared and (yield from cut_calls.is_cut(self._reading, tag))):
             yield from self._read_uncertain(tag)
         elif (yield from self._enter_calls(tag)):
             reading.report("missing_wrapper", tag.start, "")
             yield from begin_call(reading, tag)
         return None
+
+    def _has_its_line(self, tag: Tag) -> Steps[bool]:
+        """Whether a tag stands alone on its line."""
+        buffer = self._buffer
+        if tag.end == buffer.end and self._prose.is_blank:
+            yield from buffer.more()
+        return self._prose.is_blank and buffer.at(tag.end) in ("", "\n")
 
     def _read_uncertain(self, tag: Tag) -> Steps[None]:
         """An invoke that is left as text. With a damaged parameter behind it, it was meant.
@@ -555,7 +436,7 @@ class ProseReader:
         at = yield from self._buffer.past_space(tag.end, LONGEST_SPACE)
         ahead = yield from self._buffer.tag(at)
         is_damaged = isinstance(ahead, Tag) and ahead.broken and ahead.kind == "parameter"
-        is_meant = is_damaged and self._is_blank and not self._is_example
+        is_meant = is_damaged and self._prose.is_blank and not self._prose.is_example
         self._read_markup(tag, kind="dropped_call" if is_meant else "markup_as_text")
 
     def _enter_calls(self, tag: Tag) -> Steps[bool]:
@@ -632,7 +513,8 @@ class ProseReader:
         """Whether a wrapper in a fence holds a call of a declared tool, or a tag is such a call."""
         rules, tools = self._rules, self._reading.tools
         if rules.role(tag) == "invoke":
-            return self._is_declared(tag) and (yield from rules.is_certain(tag, wrapped=False))
+            is_declared = rules.calls_declared(tag)
+            return is_declared and (yield from rules.is_certain(tag, wrapped=False))
         ahead = yield from rules.look_past(tag.end)
         while rules.role(ahead) == "wrapper":
             ahead = yield from rules.look_past(ahead.end)
@@ -642,7 +524,7 @@ class ProseReader:
 
     def _read_parts(self, tag: Tag) -> Steps[None]:
         """Parts of a call that are not in one: they go, unless they are quoted, or are text."""
-        reading, openers, opens_line = self._reading, self._prose.openers, self._is_blank
+        reading, openers, opens_line = self._reading, self._prose.openers, self._prose.is_blank
         if openers if tag.closing else reading.tools.none_declared:
             return self._read_markup(tag)
         if not tag.closing and (tag.self_closed or tag.name is None or openers):
@@ -650,13 +532,13 @@ class ProseReader:
         self._flush()
         kind: DiagnosticKind = "dropped_call"
         if tag.closing:
-            kind, state, end_of = "orphan_closer", ParserState.ORPHANS, self._end_of_orphans
+            kind, state, end_of = "orphan_closer", ParserState.ORPHANS, loose_parts.end_of_orphans
         elif opens_line:
-            state, end_of = ParserState.STRAY, self._end_of_stray
+            state, end_of = ParserState.STRAY, loose_parts.end_of_stray
         else:
-            state, end_of = ParserState.LOST, self._end_of_lost
+            state, end_of = ParserState.LOST, loose_parts.end_of_lost
         reading.enter(state)
-        end, goes = yield from end_of(tag)
+        end, goes = yield from end_of(reading, tag)
         reading.enter(PROSE)
         if not goes:
             self._read_markup(tag, end)
@@ -667,59 +549,6 @@ class ProseReader:
                 ahead = yield from self._rules.look_ahead(end)
                 yield from quotations.settle(reading, ahead)
 
-    def _end_of_orphans(self, tag: Tag) -> Steps[tuple[int, bool]]:
-        """Where a run of closing tags ends, and whether it goes.
-
-        It goes at the end of reasoning or content, before a tag with the DSML token, and wherever
-        it has its lines to itself.
-        """
-        to = tag.end
-        ahead = yield from self._rules.look_ahead(to)
-        while self._rules.role(ahead) in CLOSES and not ahead.bare:
-            to = ahead.end
-            ahead = yield from self._rules.look_ahead(to)
-        after = yield from self._buffer.past_space(to, LONGEST_SPACE)
-        space = self._buffer.slice(to, after)
-        alone = self._is_blank and ("\n" in space or len(space) > LONGEST_SPACE)
-        acts = ahead.marked or ahead.kind in ("end", "eos", "bos", "think")
-        return to, acts or alone
-
-    def _end_of_stray(self, tag: Tag) -> Steps[tuple[int, bool]]:
-        """A parameter on a line of its own, with no call around it: it goes with its value.
-
-        That is, if its close comes soon, and after it more markup or the end of reasoning or
-        content; where prose goes on it is talked about.
-        """
-        rules = self._rules
-        close = yield from self._buffer.next_marked(tag.end, tag.end + LONGEST_TAG, SECTION_ENDS)
-        if close is None or rules.role(close) != "/parameter":
-            return tag.end, False
-        ahead = yield from rules.look_ahead(close.end)
-        goes = rules.role(ahead) in _BEHIND_STRAY
-        return close.end if goes else tag.end, goes
-
-    def _end_of_lost(self, tag: Tag) -> Steps[tuple[int, bool]]:
-        """Parameters in the middle of a line whose call has lost its opening (rule 34).
-
-        They go, with their closes, if the closes of a call and then the end follow: "I call it:",
-        a parameter "command" with "ls", its close, the call's and the block's.
-        """
-        rules, limit, at, ahead = self._rules, tag.start + LONGEST_ORPHANS, tag.end, tag
-        has_close = False
-        while rules.role(ahead) == "parameter" and tag.start >= self._prose.left_to:
-            close = yield from self._buffer.next_marked(at, limit)
-            if close is None or rules.role(close) != "/parameter":
-                break
-            ahead = yield from rules.look_ahead(close.end)
-            at = ahead.end if ahead.raw else close.end
-        while rules.role(ahead) in ("/invoke", "/wrapper"):
-            has_close, at = True, ahead.end
-            ahead = yield from rules.look_ahead(at)
-        goes = has_close and ahead.kind in ENDS and at <= limit
-        if not goes:
-            self._prose.left_to = max(self._prose.left_to, at)
-        return at if goes else tag.end, goes
-
     def _read_stub(self, tag: Tag) -> Steps[None]:
         """What a model wrote before it began once more: a tag that says nothing (rule 34).
 
@@ -727,7 +556,7 @@ class ProseReader:
         a name, say, and on the next line that of the call.
         """
         rules, tools, begins = self._rules, self._reading.tools, False
-        if not tag.attributes and not tag.self_closed and self._is_blank:
+        if not tag.attributes and not tag.self_closed and self._prose.is_blank:
             ahead = yield from rules.look_ahead(tag.end)
             role, may_call = rules.role(ahead), tools.may_be_tool(rules.tool_called(ahead))
             begins = role == "wrapper" or (role == "invoke" and may_call)
@@ -741,18 +570,24 @@ class ProseReader:
     def _read_plain(self, tag: Tag) -> Steps[None]:
         """A plain call, or a plain wrapper before a call."""
         rules = self._rules
-        if self._buffer.char_before(tag.start) in QUOTES:  # the call in a wrapper is quoted with it
-            ahead = (yield from rules.look_ahead(tag.end)) if is_plain_wrapper(tag.label) else tag
-            return self._pass(ahead if rules.is_plain_invoke(ahead) else tag)
-        wraps = is_plain_wrapper(tag.label) and not (tag.attributes or tag.self_closed)
+        is_quoted = self._buffer.char_before(tag.start) in QUOTES
+        is_simple = is_quoted or not (tag.attributes or tag.self_closed)
+        wraps = is_simple and is_plain_wrapper(tag.label)
         ahead = (yield from rules.look_ahead(tag.end)) if wraps else tag
-        if ahead.kind == "brace" and tag.label in JSON_WRAPPERS and self._is_blank:
+        if is_quoted:  # the call in a wrapper is quoted with it
+            return self._pass(ahead if rules.is_plain_invoke(ahead) else tag)
+        if ahead.kind == "brace" and tag.label in JSON_WRAPPERS and self._prose.is_blank:
             return (yield from self._read_plain_calls(tag, tag))
-        opens_line = wraps and (self._is_blank or self._buffer.opens_line(ahead.start))
+        opens_line = wraps and (self._prose.is_blank or self._buffer.opens_line(ahead.start))
         holds_json = opens_line and (yield from rules.opens_json_calls(ahead))
         if holds_json or rules.is_plain_invoke(ahead):
             return (yield from self._read_plain_calls(tag, ahead))
-        calls = wraps and rules.role(ahead) == "invoke" and self._is_declared(ahead)
+        return (yield from self._read_plain_wrapper(tag, ahead))
+
+    def _read_plain_wrapper(self, tag: Tag, ahead: Tag) -> Steps[None]:
+        """A plain tag, which opens a block if it is a wrapper before a call with the token."""
+        rules = self._rules
+        calls = ahead is not tag and rules.role(ahead) == "invoke" and rules.calls_declared(ahead)
         if not calls or not (yield from rules.is_certain(ahead, wrapped=False)):
             return self._pass(tag)
         return (yield from self._open_block(tag))
@@ -769,7 +604,7 @@ class ProseReader:
     def _read_native(self, tag: Tag) -> Steps[None]:
         # After another such token that was left as text, this one is text too.
         quoted = self._buffer.char_before(tag.start) in QUOTES | {tag.raw[-1]}
-        if tag.closing or quoted or self._is_example or self._reading.tools.none_declared:
+        if tag.closing or quoted or self._prose.is_example or self._reading.tools.none_declared:
             return self._pass(tag)
         self._reading.enter(ParserState.NATIVE)
         calls = yield from find_native_calls(self._reading, tag)

@@ -13,7 +13,7 @@ from dsv4._completion.events import Diagnostic, DiagnosticKind
 from dsv4._completion.limits import LONGEST_SPACE
 from dsv4._completion.patterns import pattern
 from dsv4._format import tokens
-from dsv4._parse.quoting import PAIRS, QUOTES, Quoting
+from dsv4._parse.quoting import PAIRS, QUOTES, Opening, Quoting
 from dsv4._parse.reading import PROSE, Quotation, Reading
 from dsv4._parse.strict_alongside import before_eos
 from dsv4._parse.tag import CALL_TAGS, ENDS, Tag
@@ -41,10 +41,8 @@ def around(reading: Reading, tag: Tag) -> Quotation | None:
     is_tried = any(quotation.start == tag.start for quotation in reading.quotations)
     if is_tried or lines.fenced or not may_try(reading):
         return None
-    tried = {one.place for quotation in reading.quotations for one in quotation.openings}
     before = reading.buffer.just_before(tag.start)
-    enclosing = quoting.enclosing(before, tag.start)
-    openings = tuple(one for one in enclosing if one.place not in tried)
+    openings = _untried(reading, quoting.enclosing(before, tag.start))
     partners, is_indented = _partners(quoting, before, tag.start), lines.is_indented
     if any(not quotation.is_over for quotation in reading.quotations):
         # What stands before an earlier block is judged behind this one, for both (rule 46).
@@ -52,6 +50,12 @@ def around(reading: Reading, tag: Tag) -> Quotation | None:
     if not (openings or partners or is_indented) and lines.is_quoted is None:
         return None
     return Quotation(tag.start, openings, partners, lines.is_quoted, is_indented)
+
+
+def _untried(reading: Reading, openings: list[Opening]) -> tuple[Opening, ...]:
+    """Those of which no attempt on which this one stands assumes that nothing closes them."""
+    tried = {one.place for quotation in reading.quotations for one in quotation.openings}
+    return tuple(one for one in openings if one.place not in tried)
 
 
 def _partners(quoting: Quoting, before: str, place: int) -> tuple[str, ...]:

@@ -135,6 +135,16 @@ class Prose:
     names_think_tag: bool = False
     plain_wrapper: bool = False  # a wrapper without the DSML token was opened
 
+    @property
+    def is_example(self) -> bool:
+        """Whether markup is shown and does nothing."""
+        return self.is_transcript or (self.quoting.may_be_fenced and self.quoting.lines().fenced)
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether nothing but white space stands before this on the line."""
+        return self.quoting.lines().blank
+
 
 @dataclass(slots=True)
 class Block:

@@ -190,6 +190,10 @@ class TagRules:
             return tag.label
         return self.tools.as_declared(tag.name)
 
+    def calls_declared(self, invoke: Tag) -> bool:
+        """Whether an invoke calls a declared tool."""
+        return self.tools.declares(self.tool_called(invoke))
+
     def is_container(self, tag: Tag, tool: str) -> bool:
         """Whether a tag holds all parameters of a call, and is none itself (rules 28 and 30)."""
         if tag.attributes or tag.broken or not tag.marked:
@@ -248,12 +252,15 @@ class TagRules:
             return wrapped
         if not ahead.raw:
             return self.buffer.at(ahead.start) == "{"
+        is_plain = not (wrapped or tag.marked)
         if not ahead.marked:
             own = ahead.label == tag.label or ahead.kind == "invoke"
-            closes = ahead.closing and own and not (wrapped or tag.marked)
-            return closes or self.is_plain_argument(ahead, tool)
-        if not wrapped and not tag.marked:  # nothing with the token stands in a plain call (rule 1)
-            return False
+            return (is_plain and ahead.closing and own) or self.is_plain_argument(ahead, tool)
+        # Nothing with the token stands in a plain call (rule 1).
+        return not is_plain and self._goes_into(ahead, tool, wrapped)
+
+    def _goes_into(self, ahead: Tag, tool: str, wrapped: bool) -> bool:
+        """Whether a tag with the token stands in a call, or ends one."""
         if self.is_container(ahead, tool):
             return not ahead.closing
         role = self.role(ahead, tool)
@@ -279,13 +286,11 @@ class TagRules:
         may_go_on = in_block and level == "invoke"
         while True:
             ahead = yield from self.look_past(at)
-            if not ahead.raw:
-                if ahead.kind != "end":
-                    # Behind the last parameter all is closed: prose may follow, but no more closes.
-                    ends = may_go_on and level == "wrapper"
-                    return ends and not (yield from self.closes_later(at))
-                # Where the model ended the text, as if EOS stood there.
+            if ahead.kind == "end":  # where the model ended the text, as if EOS stood there
                 return self.buffer.stopped or level == ("wrapper" if in_block else "invoke")
+            if not ahead.raw:  # behind the last parameter prose may follow, but no more closes
+                ends = may_go_on and level == "wrapper"
+                return ends and not (yield from self.closes_later(at))
             outer = _OUTER.get(level)
             if ahead.kind == "eos" or outer is None:
                 return ahead.kind == "eos" or self.role(ahead) == "/wrapper"

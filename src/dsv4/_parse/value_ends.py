@@ -144,14 +144,13 @@ class QuotingValue(CallValue):
         if tag.bare or self._region:
             return TEXT
         word = rules.meaning(tag, IN_VALUE, tool)
+        if word == "region" and (yield from self._opens_region(tag, kind)):
+            return IMPLIED if json_ended else QUOTE
+        ends = False
         if word == "outer":  # JSON has decided where it ends (rule 4)
             ends = json_ended or (yield from self.ends_at_outer_close(tag, kind))
         elif word == "next":
             ends = (json_ended and rules.key(tag, tool) is not None) or self.lets_act(tag)
-        elif word == "region" and (yield from self._opens_region(tag, kind)):
-            return IMPLIED if json_ended else QUOTE
-        else:
-            return TEXT
         return IMPLIED if ends else TEXT
 
     # What the strict grammar says (rule 20).

@@ -46,6 +46,7 @@ class Value:
     ends_itself = True  # as a JSON object does, at its last brace
     streams = False  # it is shown as it comes
     quoted = False  # a quoted region was opened in it
+    _may_be_whole = True  # its JSON, where all brackets are closed
     own_starts: Sequence[str] = ()  # of the names of plain tags that may close it
 
     def __init__(self, reading: Reading) -> None:
@@ -186,13 +187,10 @@ class Value:
         """
         buffer, at = self.buffer, self.reading.pos
         self.reading.enter(ParserState.JSON)
-        depth, in_string, is_whole = 0, False, None
+        depth, in_string = 0, False
         while not self.reads_strictly:
-            marks = _JSON_STRING_MARK if in_string else _JSON_MARK
-            match = buffer.search(marks, at, buffer.end)
-            mark = "" if match is None else match[0]
-            at, match = buffer.end if match is None else buffer.place(match.start()), None
-            if not mark or (mark == "\\" and at + 1 == buffer.end):
+            mark, at = self._next_in_json(at, in_string)
+            if not mark:
                 if not (yield from buffer.more()):
                     return self._end_json(at, in_string)
                 continue
@@ -213,16 +211,32 @@ class Value:
                 if isinstance(tag, PartialTag):
                     return self._end_json(at, in_string)
                 if tag is not None:
-                    if is_whole is not False and depth == 0 and not self.ends_itself:
-                        is_whole = read_json(buffer.slice(self.start, at)) is not None
-                    verdict = yield from self.judge(tag, depth == 0 and is_whole is True)
-                    ends = verdict in (CLOSE, IMPLIED)
-                    if ends and (yield from self._close_at(tag, verdict)):
+                    if (yield from self._ends_json_at(tag, depth == 0)):
                         return True
                     at = tag.end
                     continue
             at += 1
         return False
+
+    def _next_in_json(self, at: int, in_string: bool) -> tuple[str, int]:
+        """The next character that counts in JSON, and where it is. "": more text has to come."""
+        match = self.buffer.search(
+            _JSON_STRING_MARK if in_string else _JSON_MARK, at, self.buffer.end
+        )
+        if match is None:
+            return "", self.buffer.end
+        at = self.buffer.place(match.start())
+        is_half = match[0] == "\\" and at + 1 == self.buffer.end
+        return "" if is_half else match[0], at
+
+    def _ends_json_at(self, tag: Tag, is_closed: bool) -> Steps[bool]:
+        """Whether the value ends at a tag. `is_closed`: all brackets of its JSON are."""
+        is_whole = is_closed and self._may_be_whole and not self.ends_itself
+        if is_whole:
+            text = self.buffer.slice(self.start, tag.start)
+            is_whole = self._may_be_whole = read_json(text) is not None
+        verdict = yield from self.judge(tag, is_whole)
+        return verdict in (CLOSE, IMPLIED) and (yield from self._close_at(tag, verdict))
 
     # The end.
 

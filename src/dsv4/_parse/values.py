@@ -63,7 +63,7 @@ class ParameterValue(QuotingValue):
 
         A value that begins so and is anything else makes the call incomplete.
         """
-        reading, rules, tools, tool = self.reading, self.rules, self.reading.tools, self.call.name
+        reading, rules, tool = self.reading, self.rules, self.call.name
         may_nest = self.types & {"array", "object"} and "string" not in self.types
         if not may_nest or self.tag.string == "true":
             return False
@@ -71,15 +71,7 @@ class ParameterValue(QuotingValue):
         if not ahead.marked or ahead.closing:
             return False
         reading.enter(ParserState.NESTED)
-        members: dict[str, str] = {}
-        while ahead.marked and not ahead.closing:
-            key, close = rules.key(ahead, tool), (yield from self.buffer.next_marked(ahead.end))
-            is_new = not (key in members or key in tools.keys(tool)) and ahead.kind == "parameter"
-            if key is None or close is None or not is_new or rules.role(close) != "/parameter":
-                break
-            text = self.buffer.slice(ahead.end, close.start)
-            members[key] = typed_json(text, ahead.string, frozenset())
-            ahead = yield from rules.look_past(close.end)
+        members, ahead = yield from self._nested_members(ahead)
         is_closed = rules.role(ahead, tool) == "/parameter"
         if not is_closed and rules.role(ahead, tool) != "/invoke":
             self.call.drop("unreadable", rest=self.as_member)  # so that its key is told
@@ -90,6 +82,21 @@ class ParameterValue(QuotingValue):
         self.call.give(self.key, self.start, self.raw, text)
         self._leave(ahead.end if is_closed else ahead.start, ahead if is_closed else None)
         return True
+
+    def _nested_members(self, ahead: Tag) -> Steps[tuple[dict[str, str], Tag]]:
+        """Closed parameters of keys that the tool does not have, and what follows them."""
+        rules, tool = self.rules, self.call.name
+        members, declared = dict[str, str](), self.reading.tools.keys(tool)
+        while ahead.marked and not ahead.closing and ahead.kind == "parameter":
+            key, close = rules.key(ahead, tool), (yield from self.buffer.next_marked(ahead.end))
+            if key is None or key in members or key in declared:
+                break
+            if close is None or rules.role(close) != "/parameter":
+                break
+            text = self.buffer.slice(ahead.end, close.start)
+            members[key] = typed_json(text, ahead.string, frozenset())
+            ahead = yield from rules.look_past(close.end)
+        return members, ahead
 
     def _begin_string(self) -> None:
         self.streams = True
