@@ -364,7 +364,7 @@ def _request_extras(
     """What the request adds to the system message, by field, as it is written."""
     extras: dict[str, PrewrittenText] = {}
     if tools:
-        schemas = schemas_text(tools, NATIVE.named_tools, dialect.namespaces, ("tools",))
+        schemas = schemas_text(tools, NATIVE.named_tools, dialect.namespace_end, ("tools",))
         extras["tools"] = PrewrittenText(schemas)
     schema = maybe_response_schema(response_format)
     if schema is not None and schema[0]:
@@ -443,7 +443,7 @@ def _added_extras(
     place = (*location, "tools")
     lines = extras["tools"].split("\n")
     names = {read_json(line)["name"] for line in lines}
-    own = schemas_text(message["tools"], NATIVE.named_tools, dialect.namespaces, place)
+    own = schemas_text(message["tools"], NATIVE.named_tools, dialect.namespace_end, place)
     for n, line in enumerate(own.split("\n")):
         name = read_json(line)["name"]
         if name in names and line not in lines:
@@ -502,8 +502,8 @@ def _tool_names(tool: object, dialect: Dialect) -> Iterator[tuple[str, str]]:
     """
     try:
         fields, function = function_of(tool, True, ("tools",))
-        if dialect.namespaces:
-            qualified = qualified_function(fields, function, ("tools",))["name"]
+        if end := dialect.namespace_end:
+            qualified = qualified_function(fields, function, ("tools",), end)["name"]
             yield qualified, qualified
             yield function["name"], qualified
         else:

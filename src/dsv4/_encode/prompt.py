@@ -13,12 +13,10 @@ from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
 from dsv4._encode import image_grid, types, views
-from dsv4._format import tokens
-from dsv4._format.dialects import NAME_END, Dialect
+from dsv4._format.dialects import Dialect
 from dsv4._format.endings import NOTHING, Ending
 from dsv4._format.frozen_class import NamedTuple, dataclass
-from dsv4._format.texts import DEVELOPER_MESSAGE, RESPONSE_FORMAT, UNSUPPORTED
-from dsv4._format.tokens import DSML, EOS, THINK_END, MarkupText, Special, markup, spelled
+from dsv4._format.tokens import MarkupText, Special, Tokens, markup, spelled
 
 Origin: TypeAlias = Literal["template", "caller", "model"]
 """Who wrote a text: the format's own words and tokens, the caller, or the model."""
@@ -74,7 +72,7 @@ class Fragment(str):
         ending: Ending = NOTHING,
     ) -> Fragment:
         self = super().__new__(cls, text)
-        self._parts = (text if isinstance(text, MarkupText) else markup(text)).parts
+        self._parts = text.parts if isinstance(text, MarkupText) else (text,) if text else ()
         self.label = label
         self.announces = announces or label
         self.message = message
@@ -110,7 +108,7 @@ class Openings(dict[int | None, Fragment]):
         begins: Begins | None = None,
         ending: Ending = NOTHING,
     ) -> None:
-        self._text = text if isinstance(text, MarkupText) else markup(text)
+        self._text = text if isinstance(text, MarkupText) else MarkupText((text,))
         self._labels = (label, announces)
         self._more = (begins, ending)
         self.listed: list[Fragment] = []
@@ -189,113 +187,118 @@ BLANK_LINE = "\n\n"
 _HEADER: Label = ("template", "header")
 _TASK: Label = ("template", "task")
 _RESULT: Label = ("template", "tool_result")
+_TEMPLATE: Label = ("template", "content")
 _CONTENT: Label = ("caller", "content")
 _TOOLS: Label = ("template", "tools")
 REASONING_LABEL: Label = ("model", "reasoning")
 ANSWER_LABEL: Label = ("model", "content")
 CALLS_LABEL: Label = ("model", "tool_calls")
 
-BOS = Fragment(tokens.BOS, ("template", "bos"), message=None)
-
-# What opens a message. An empty one stands where the format writes nothing. Those for what the
-# model writes are for answers without a header, and where the header does not tell.
+# What opens a message where the format writes nothing. Those for what the model writes are for
+# answers without a header, and where the header does not tell.
 SYSTEM = Openings("", _HEADER, _CONTENT)
-USER = Openings(tokens.USER, _HEADER, _CONTENT)
-REMINDER = Openings(tokens.LATEST_REMINDER, _HEADER, _CONTENT)
 REASONING = Openings("", REASONING_LABEL, begins="reasoning")
 ANSWER = Openings("", ANSWER_LABEL, begins="answer")
 
-# What the model writes to end its reasoning, and its turn.
-REASONING_END = Fragment(tokens.THINK_END, REASONING_LABEL, ANSWER_LABEL)
-ANSWER_END = Fragment(tokens.EOS, ("model", "eos"))
-
-# What asks for an answer: with the model's thinking first, or without. It opens the message that
-# answers, or none where none does.
-ASK_THINKING = Openings(
-    tokens.ASSISTANT + tokens.THINK_START,
-    _HEADER,
-    REASONING_LABEL,
-    begins="reasoning",
-    ending=Ending("think", thinking=True),
-)
-ASK_ANSWER = Openings(
-    tokens.ASSISTANT + tokens.THINK_END,
-    _HEADER,
-    ANSWER_LABEL,
-    begins="answer",
-    ending=Ending("answer"),
-)
-# What asks for a task of the message that it opens.
-ASK_TASK = {
-    task: Openings(token, _TASK, ending=Ending("task", task=task))
-    for task, token in tokens.TASK_TOKENS.items()
-}
-URL = Openings(tokens.EXTRACTED_URL, _TASK, ("caller", "extracted_url"))
-
-# Parts of a user turn. Those between blocks, and before a first one, open the block's message.
+# Parts of a user turn, and of a content that is a list. Those between blocks, and before a first
+# one, open the block's message.
 BETWEEN_BLOCKS = Openings(BLANK_LINE, ("template", "separator"), _CONTENT)
 FIRST_BLOCK = Openings("", _CONTENT)
-RESULT_START = Fragment(tokens.RESULT_START, _RESULT, _CONTENT)
-RESULT_END = Fragment(tokens.RESULT_END, _RESULT)
-
-# Parts of a content that is a list.
 BETWEEN_ITEMS = Fragment(BLANK_LINE, ("template", "separator"), _CONTENT)
 BETWEEN_MODEL_ITEMS = Fragment(BLANK_LINE, ANSWER_LABEL)
-UNSUPPORTED_START = Fragment(UNSUPPORTED[0], ("template", "content"), _CONTENT)
-UNSUPPORTED_END = Fragment(UNSUPPORTED[1], ("template", "content"), _CONTENT)
-
-# V3.2's own (docs/format.md, section 11.4). What asks after results has no assistant token.
-DEVELOPER_TEXT = Fragment(DEVELOPER_MESSAGE, _HEADER, _CONTENT)
-RESULTS_START = Openings(tokens.RESULTS_START, _RESULT)
-RESULTS_END = Fragment(tokens.RESULTS_END, _RESULT)
-ONE_RESULT_START = Openings(tokens.ONE_RESULT_START, _RESULT, _CONTENT)
-ONE_RESULT_END = Fragment(tokens.ONE_RESULT_END, _RESULT)
-THINK_AFTER_RESULTS = Openings(
-    tokens.THINK_START,
-    _HEADER,
-    REASONING_LABEL,
-    begins="reasoning",
-    ending=Ending("think", thinking=True),
-)
-ANSWER_AFTER_RESULTS = Openings(
-    tokens.THINK_END, _HEADER, ANSWER_LABEL, begins="answer", ending=Ending("answer")
-)
-
-RESPONSE_FORMAT_START = Fragment(
-    BLANK_LINE + RESPONSE_FORMAT, ("template", "response_format"), ("caller", "response_format")
-)
-
-# Parts of a block of calls.
-CALL_NAME_END = Fragment(NAME_END, CALLS_LABEL)
 BETWEEN_CALLS = Fragment("\n", CALLS_LABEL)
 
 
 class DialectFragments:
-    """What differs from dialect to dialect."""
+    """What is written as a dialect spells it: `dialect.made[DialectFragments]`.
+
+    Attributes of an object that has at most thirty are the fastest to read.
+    """
 
     def __init__(self, dialect: Dialect) -> None:
-        tags = dialect.tags
-        self.tools_start = Fragment(BLANK_LINE + dialect.tools_open, _TOOLS, ("caller", "tools"))
+        own, words, tags = dialect.tokens, dialect.texts, dialect.tags
+        # Whether the renderer's fast path can write its chats.
+        self.plain_chats = (
+            dialect.layout == "v4"
+            and dialect.systems_ask == "never"
+            and dialect.system_token is None
+            and not dialect.image_text_refused
+        )
+        self.bos = _fragment(own.bos, ("template", "bos"), message=None)
+        self.user = Openings(own.user, _HEADER, _CONTENT)
+        self.reminder = Openings(own.latest_reminder, _HEADER, _CONTENT)
+        # What the model writes to end its reasoning, and its turn.
+        self.reasoning_end = _fragment(own.think_end, REASONING_LABEL, ANSWER_LABEL)
+        self.answer_end = _fragment(own.eos, ("model", "eos"))
+        # What asks for an answer: with the model's thinking first, or without. It opens the message
+        # that answers, or none where none does.
+        self.ask_thinking = _asking(True, own.assistant, own.think_start)
+        self.ask_answer = _asking(False, own.assistant, own.think_end)
+        # What asks for a task of the message that it opens.
+        self.ask_task = {
+            task: Openings(token, _TASK, ending=Ending("task", task=task))
+            for task, token in own.tasks.items()
+        }
+        self.url = Openings(own.extracted_url, _TASK, ("caller", "extracted_url"))
+        self.result_start = _fragment(words.result_start, _RESULT, _CONTENT)
+        self.result_end = _fragment(words.result_end, _RESULT)
+        self.unsupported_start = _fragment(words.unsupported_start, _TEMPLATE, _CONTENT)
+        self.unsupported_end = _fragment(words.unsupported_end, _TEMPLATE, _CONTENT)
+        self.tools_start = Fragment(
+            MarkupText((BLANK_LINE, *dialect.tools_open.parts)), _TOOLS, ("caller", "tools")
+        )
         self.tools_end = Fragment(dialect.tools_close, _TOOLS)
+        self.response_format = _fragment(
+            BLANK_LINE + words.response_format,
+            ("template", "response_format"),
+            ("caller", "response_format"),
+        )
         self.block_open = Fragment(tags.block_open, CALLS_LABEL)
         self.block_close = Fragment(tags.block_close, CALLS_LABEL)
         self.invoke_open = Fragment(tags.invoke_open, CALLS_LABEL)
+        self.name_end = _fragment(tags.name_end, CALLS_LABEL)
         self.invoke_close = Fragment(tags.invoke_close, CALLS_LABEL)
-        system = MarkupText((dialect.system_token or "",))
+        system = dialect.system_token or ""
         # Opens the prompt, before a system turn or the effort; and each later system turn.
         self.system_opening = Openings(system, _HEADER)
         self.later_system = Openings(system, _HEADER, _CONTENT)
-        image = MarkupText((dialect.image_token or "",))
-        self.image = Fragment(image, ("template", "image"), _CONTENT)
-        self.model_image = Fragment(image, ("template", "image"), ANSWER_LABEL)
+        image = dialect.image_token or ""
+        self.image = _fragment(image, ("template", "image"), _CONTENT)
+        self.model_image = _fragment(image, ("template", "image"), ANSWER_LABEL)
 
 
-fragments_of = lru_cache(DialectFragments)
+class FragmentsV32:
+    """The same of what V3.2's layout alone has (docs/format.md, section 11.4)."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        own, words = dialect.tokens, dialect.texts
+        self.developer_text = _fragment(words.developer_message, _HEADER, _CONTENT)
+        self.results_start = Openings(words.results_start, _RESULT)
+        self.results_end = _fragment(words.results_end, _RESULT)
+        self.one_result_start = Openings(words.one_result_start, _RESULT, _CONTENT)
+        self.one_result_end = _fragment(words.one_result_end, _RESULT)
+        # What asks after results has no assistant token.
+        self.think_after_results = _asking(True, own.think_start)
+        self.answer_after_results = _asking(False, own.think_end)
+
+
+def _fragment(
+    word: str, label: Label, announces: Label | None = None, message: int | None = SAME_MESSAGE
+) -> Fragment:
+    """A fragment of one token, or of one text, in which none is looked for."""
+    return Fragment(MarkupText((word,)), label, announces, message)
+
+
+def _asking(thinks: bool, *header: Special) -> Openings:
+    label = REASONING_LABEL if thinks else ANSWER_LABEL
+    begins: Begins = "reasoning" if thinks else "answer"
+    ending = Ending("think", thinking=True) if thinks else Ending("answer")
+    return Openings(MarkupText(header), _HEADER, label, begins, ending)
 
 
 @lru_cache
 def effort_fragment(effort: str) -> Fragment:
-    return Fragment(effort, ("template", "effort"), message=None)
+    return Fragment(markup(effort), ("template", "effort"), message=None)
 
 
 def forced_call(dialect: Dialect, name: str | None) -> Fragment:
@@ -306,8 +309,8 @@ def forced_call(dialect: Dialect, name: str | None) -> Fragment:
     tags = dialect.tags
     opening = list(tags.block_open.parts)
     if name is not None:
-        opening += [*tags.invoke_open.parts, name, NAME_END]
-    return Fragment(tokens.MarkupText(opening), ("template", "tool_calls"), CALLS_LABEL)
+        opening += [*tags.invoke_open.parts, name, tags.name_end]
+    return Fragment(MarkupText(opening), ("template", "tool_calls"), CALLS_LABEL)
 
 
 # Assistant turns as the model wrote them (`Sampled`), and what the prompt shows of them.
@@ -318,13 +321,15 @@ class RawTurn:
     """What was sampled, and its place in the prompt.
 
     `reasoned` says whether the message as it was read has reasoning, `thinks` whether the format
-    shows reasoning here, `closes` whether the turn ends with EOS even if the model wrote none.
+    shows reasoning here, `closes` whether the turn ends with EOS even if the model wrote none;
+    `tokens` are those of the prompt's dialect.
     """
 
     sampled: types.Sampled
     reasoned: bool
     thinks: bool
     closes: bool
+    tokens: Tokens
 
     @property
     def text(self) -> str | None:
@@ -332,10 +337,11 @@ class RawTurn:
         if self.sampled.text is None:
             return None
         text = str.__str__(self.sampled.text)
-        if self.thinks or not self._began_thinking(text.startswith(THINK_END)):
+        think_end = self.tokens.think_end
+        if self.thinks or not self._began_thinking(text.startswith(think_end)):
             return text
         # The reasoning is dropped. If it was never ended, nobody knows by the text what is left.
-        _, ended, rest = text.partition(THINK_END)
+        _, ended, rest = text.partition(think_end)
         return rest if ended else None
 
     def ids(self, think_end: int, eos: int) -> list[int] | None:
@@ -360,39 +366,40 @@ class RawTurn:
     def entries(self, index: int | None, dialect: Dialect) -> Iterator[str]:
         """The turn as entries of a prompt: what it spells of special tokens is real."""
         text = self.text or ""
-        reasoned = self._began_thinking(text.startswith(THINK_END))
+        reasoned = self._began_thinking(text.startswith(self.tokens.think_end))
         return _model_entries(text, reasoned, self.thinks, self.closes, index, dialect)
 
 
 def _model_entries(
     text: str, reasoned: bool, thinks: bool, closes: bool, index: int | None, dialect: Dialect
 ) -> Iterator[str]:
+    own, words = dialect.tokens, dialect.made[DialectFragments]
     if thinks:
         yield REASONING[index]
         if reasoned:
-            reasoning, ended, text = text.partition(THINK_END)
+            reasoning, ended, text = text.partition(own.think_end)
             yield _model_fragment(reasoning, REASONING_LABEL, dialect)
             if not ended and not closes:
                 return
-        yield REASONING_END
+        yield words.reasoning_end
     else:
         yield ANSWER[index]
-    answer = text.removesuffix(EOS)
-    block = _start_of_calls(answer)
+    answer = text.removesuffix(own.eos)
+    block = _start_of_calls(answer, dialect.tags.dsml)
     yield _model_fragment(answer[:block], ANSWER_LABEL, dialect)
     if block < len(answer):
         yield _model_fragment(answer[block:], CALLS_LABEL, dialect)
     if closes or len(answer) < len(text):
-        yield ANSWER_END
+        yield words.answer_end
 
 
 def _model_fragment(text: str, label: Label, dialect: Dialect) -> Fragment:
     return Fragment(markup(text, dialect.special_tokens), label)
 
 
-def _start_of_calls(text: str) -> int:
+def _start_of_calls(text: str, dsml: str) -> int:
     """Where the markup of calls begins: at its first token, with the line that it opens."""
-    at = text.find(DSML)
+    at = text.find(dsml)
     if at < 0:
         return len(text)
     before = text[:at].removesuffix("<")
@@ -591,7 +598,7 @@ class Prompt:
 
         Such text is no token: it is looked for in runs of text between the real ones.
         """
-        spelling = _spelling(self.dialect)
+        spelling = self.dialect.made[_spelling]
         places: list[tuple[int, int]] = []
         start = 0
         for run, special in self.runs():
@@ -605,7 +612,6 @@ class Prompt:
         return Prompt(self._flat[:at], *shared)
 
 
-@lru_cache
 def _spelling(dialect: Dialect) -> Any:
     return spelled(dialect.special_tokens)
 
@@ -627,7 +633,7 @@ def maybe_open_reasoning(prompt: Prompt) -> Prompt | None:
     for at in range(len(entries) - 1, -1, -1):
         entry = entries[at]
         if isinstance(entry, Fragment):
-            if entry.label[1] == "reasoning" and str(entry) == str(THINK_END):
+            if entry.label[1] == "reasoning" and str(entry) == str(prompt.dialect.tokens.think_end):
                 return prompt._cut(at)
             if entry.message != SAME_MESSAGE:
                 return None

@@ -39,6 +39,7 @@ class RendererV32(TurnWriter):
         dropping: bool,
     ) -> None:
         super().__init__(messages, dialect, rules)
+        self._own = dialect.made[fragments.FragmentsV32]
         self._thinking = thinking
         turns = list(enumerate([*context, *messages], -len(context)))
         last = _last_asking(turns)
@@ -52,7 +53,7 @@ class RendererV32(TurnWriter):
     def start(self, bos: bool, preamble: MessageFields | None) -> None:
         """What stands before the first turn; `preamble` as for V4's renderer."""
         if bos:
-            self.flat.append(fragments.BOS)
+            self.flat.append(self.words.bos)
         if preamble is not None:
             self._extras(preamble, ())
 
@@ -96,7 +97,7 @@ class RendererV32(TurnWriter):
             self._content(message.get("content"), index)
             self._extras(message, ("messages", index))
         elif role == "user":
-            self.flat.append(fragments.USER[index])
+            self.flat.append(self.words.user[index])
             self._content(message.get("content"), index)
             self._ask(place)
         elif role == "developer":
@@ -114,13 +115,13 @@ class RendererV32(TurnWriter):
         tools = message.get("tools")
         if inputs.is_nonempty(tools) and message["role"] not in ("system", "developer"):
             location = ("messages", index, "tools")
-            schemas_text(tools, self.rules.named_tools, self.dialect.namespaces, location)
+            schemas_text(tools, self.rules.named_tools, self.dialect.namespace_end, location)
 
     def _ask(self, place: int) -> None:
         asks = (
-            fragments.ASK_THINKING
+            self.words.ask_thinking
             if self._thinking and place == self._last
-            else fragments.ASK_ANSWER
+            else self.words.ask_answer
         )
         self.flat.append(asks[self._answer_after(place)])
 
@@ -136,9 +137,9 @@ class RendererV32(TurnWriter):
         if not text:
             problem = "found nothing, expected the text of a developer turn"
             raise EncodeError(("messages", index, "content"), problem)
-        self.flat.append(fragments.USER[index])
+        self.flat.append(self.words.user[index])
         self._extras(message, ("messages", index))
-        self.flat += fragments.DEVELOPER_TEXT, text
+        self.flat += self._own.developer_text, text
 
     def _assistant(self, message: MessageFields, index: int, thinks: bool) -> None:
         reasoning = self._reasoning(message, index)
@@ -147,18 +148,19 @@ class RendererV32(TurnWriter):
             problem = "found neither reasoning nor calls, expected one after the last user turn"
             raise EncodeError(location, problem)
         if type(message) is SampledMessage:
-            turn = fragments.RawTurn(message.sampled, bool(reasoning), thinks, closes=True)
+            own = self.dialect.tokens
+            turn = fragments.RawTurn(message.sampled, bool(reasoning), thinks, True, own)
             self._add_sampled(index, turn)
             if turn.text is not None:
                 self.flat += turn.entries(index, self.dialect)
                 return
         if thinks:
-            self.flat += fragments.REASONING[index], reasoning, fragments.REASONING_END
+            self.flat += fragments.REASONING[index], reasoning, self.words.reasoning_end
         else:
             self.flat.append(fragments.ANSWER[index])
         self._content(message.get("content"), index)
         self._calls(message.get("tool_calls"), index)
-        self.flat.append(fragments.ANSWER_END)
+        self.flat.append(self.words.answer_end)
 
     def _result(
         self, message: MessageFields, index: int, place: int, caller: MessageFields, count: int
@@ -170,14 +172,14 @@ class RendererV32(TurnWriter):
             problem = f"found result {count} after {calls} calls, expected one for each call"
             raise EncodeError(("messages", index), problem)
         if count == 1:
-            self.flat.append(fragments.RESULTS_START[index])
-        self.flat.append(fragments.ONE_RESULT_START[index])
+            self.flat.append(self._own.results_start[index])
+        self.flat.append(self._own.one_result_start[index])
         self._content(message.get("content"), index)
-        self.flat.append(fragments.ONE_RESULT_END)
+        self.flat.append(self._own.one_result_end)
         if count == calls:
-            self.flat.append(fragments.RESULTS_END)
+            self.flat.append(self._own.results_end)
             thinks = self._thinking and place >= self._last
-            asks = fragments.THINK_AFTER_RESULTS if thinks else fragments.ANSWER_AFTER_RESULTS
+            asks = self._own.think_after_results if thinks else self._own.answer_after_results
             self.flat.append(asks[self._answer_after(place)])
 
 

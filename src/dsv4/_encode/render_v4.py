@@ -23,31 +23,18 @@ from dsv4._encode.inputs import (
 )
 from dsv4._encode.prompt import (
     ANSWER,
-    ANSWER_END,
-    ASK_ANSWER,
-    ASK_TASK,
-    ASK_THINKING,
     BETWEEN_BLOCKS,
     BETWEEN_ITEMS,
     BETWEEN_MODEL_ITEMS,
-    BOS,
     FIRST_BLOCK,
     REASONING,
-    REASONING_END,
-    REMINDER,
-    RESULT_END,
-    RESULT_START,
     SYSTEM,
-    UNSUPPORTED_END,
-    UNSUPPORTED_START,
-    URL,
-    USER,
+    DialectFragments,
     Fragment,
     Omission,
     Openings,
     RawTurn,
     effort_fragment,
-    fragments_of,
 )
 from dsv4._encode.turns import (
     NATIVE,
@@ -123,9 +110,9 @@ class RendererV4(TurnWriter):
         """
         flat, first = self.flat, self.first
         if bos:
-            flat.append(BOS)
+            flat.append(self.words.bos)
         if self.dialect.system_token is not None:
-            opening = fragments_of(self.dialect).system_opening
+            opening = self.words.system_opening
             if preamble is not None:
                 flat.append(opening[None])
             elif self.messages and first is not None and self.messages[first]["role"] == "system":
@@ -146,8 +133,9 @@ class RendererV4(TurnWriter):
         """
         flat, messages, lists = self.flat, self.messages, self.dialect.lists_are_blocks
         count, index, shown_from = len(messages), start, self.shown_from
-        users = USER.first(count)
-        self._transitions = ASK_ANSWER.first(count), ASK_THINKING.first(count)
+        words = self.words
+        users = words.user.first(count)
+        self._transitions = words.ask_answer.first(count), words.ask_thinking.first(count)
         while index < count:
             message = messages[index]
             role, content = message["role"], message.get("content")
@@ -168,7 +156,7 @@ class RendererV4(TurnWriter):
                 if role == "user":
                     flat.append(content)
                 else:
-                    flat += RESULT_START, content, RESULT_END
+                    flat += words.result_start, content, words.result_end
                 self._task, self._asks = None, index >= shown_from
             elif role == "system":
                 self._system(content, message, index)
@@ -185,7 +173,7 @@ class RendererV4(TurnWriter):
         if self._task is not None:
             self._write_task(self._task, self._tasked, answer)
         elif self._asks is not None:
-            self.flat.append(_header(self._asks, answer))
+            self.flat.append(self._header(self._asks, answer))
 
     # Turns of assistants and the system: plain text is written here, all else by the methods below.
     # Appending twice takes less time than adding a pair.
@@ -208,7 +196,7 @@ class RendererV4(TurnWriter):
                 if type(reasoning) is not str or not reasoning:
                     reasoning = self._reasoning(message, index)
                 flat.append(reasoning)
-                flat.append(REASONING_END)
+                flat.append(self.words.reasoning_end)
             if type(content) is str:
                 flat.append(content)
             else:
@@ -216,7 +204,7 @@ class RendererV4(TurnWriter):
             if "tool_calls" in message:
                 self._calls(message["tool_calls"], index)
             if ("wo_eos" not in message and "prefix" not in message) or self._closes(message):
-                flat.append(ANSWER_END)
+                flat.append(self.words.answer_end)
         self._asks = None
         if "task" in message:
             self._task, self._tasked = message["task"], index
@@ -255,7 +243,7 @@ class RendererV4(TurnWriter):
         """Opens a system turn. Returns whether it asks for thoughts, None if it does not ask."""
         dialect, is_first = self.dialect, index == self.first
         plain = dialect.system_token is None or is_first
-        opening = SYSTEM if plain else fragments_of(dialect).later_system
+        opening = SYSTEM if plain else self.words.later_system
         self.flat.append(opening[index])
         if dialect.systems_ask == "never" or (is_first and dialect.systems_ask == "later"):
             return None
@@ -267,7 +255,7 @@ class RendererV4(TurnWriter):
             raise unknown_role(role, ("messages", index, "role"), self.dialect.roles)
         if role == "latest_reminder":
             self._transition(None)
-            self.flat.append(REMINDER[index])
+            self.flat.append(self.words.reminder[index])
             self._content(content, index)
             self._asks = None
         else:
@@ -276,7 +264,7 @@ class RendererV4(TurnWriter):
         self._task, self._tasked = message.get("task"), index
 
     def _developer_turn(self, content: object, message: MessageFields, index: int) -> None:
-        self.flat.append(USER[index])
+        self.flat.append(self.words.user[index])
         before = len(self.flat)
         self._content(content, index)
         if not any(self.flat[before:]):
@@ -290,12 +278,13 @@ class RendererV4(TurnWriter):
         """What a task of the message `tasked` asks (section 7) of the message `answer`."""
         if tasked is None:
             return
-        token = ASK_TASK.get(task) if isinstance(task, str) else None
+        tasks = self.words.ask_task
+        token = tasks.get(task) if isinstance(task, str) else None
         if token is None:
-            problem = mismatch(task, f"one of {', '.join(ASK_TASK)}")
+            problem = mismatch(task, f"one of {', '.join(tasks)}")
             raise EncodeError(("messages", tasked, "task"), problem)
         if task == "action":
-            self.flat.append(_header(self.shown_from != NEVER_SHOWN, answer))
+            self.flat.append(self._header(self.shown_from != NEVER_SHOWN, answer))
         if task == "read_url" and self.rules.url_field is not None:
             self._url(tasked, self.rules.url_field)
         self.flat.append(token[tasked])
@@ -306,7 +295,7 @@ class RendererV4(TurnWriter):
             return
         if not isinstance(url, str) or not url:
             raise EncodeError(("messages", index, field), mismatch(url, "the URL as text"))
-        self.flat += URL[index], str.__str__(url)
+        self.flat += self.words.url[index], str.__str__(url)
 
     # User turns.
 
@@ -321,8 +310,8 @@ class RendererV4(TurnWriter):
 
     def _user_turn(self, start: int, stop: int) -> None:
         """A user turn of the messages from `start` to `stop`."""
-        flat, is_first = self.flat, True
-        flat.append(USER[start])
+        flat, words, is_first = self.flat, self.words, True
+        flat.append(words.user[start])
         blocks = self._sorted_blocks(start, stop)
         if not blocks:  # `content_blocks` are empty: the release then writes the text beside them
             flat.append(text_without_blocks(self.messages[start]))
@@ -334,11 +323,11 @@ class RendererV4(TurnWriter):
             is_first = False
             if kind == "tool_result":
                 if content.__class__ is str:
-                    flat += RESULT_START, content, RESULT_END
+                    flat += words.result_start, content, words.result_end
                 else:
-                    flat.append(RESULT_START)
+                    flat.append(words.result_start)
                     self._result(content, index, place)
-                    flat.append(RESULT_END)
+                    flat.append(words.result_end)
             elif kind != "text":
                 self._other_block(kind, content, ("messages", index, *place))
             elif content.__class__ is str:
@@ -392,9 +381,9 @@ class RendererV4(TurnWriter):
     def _other_block(self, kind: str, block: MessageFields, location: Location) -> None:
         if kind in IMAGE_TYPES and self.dialect.image_token is not None:
             self._add_image(block, location)
-            self.flat.append(fragments_of(self.dialect).image)
+            self.flat.append(self.words.image)
         else:
-            self.flat += UNSUPPORTED_START, kind, UNSUPPORTED_END
+            self.flat += self.words.unsupported_start, kind, self.words.unsupported_end
 
     # Parts of assistant turns.
 
@@ -410,7 +399,8 @@ class RendererV4(TurnWriter):
         """A turn of which the model's own text, or its ids, are known."""
         field, other = self.rules.reasoning_fields
         reasoned = is_nonempty(message.get(field)) or is_nonempty(message.get(other))
-        turn = RawTurn(message.sampled, reasoned, thinks, self._closes(message))
+        closes, own = self._closes(message), self.dialect.tokens
+        turn = RawTurn(message.sampled, reasoned, thinks, closes, own)
         self._add_sampled(index, turn)
         if turn.text is None:
             self._read_turn(message, content, index, thinks)
@@ -423,17 +413,16 @@ class RendererV4(TurnWriter):
         """The same turn as the format writes it."""
         flat = self.flat
         if thinks:
-            flat += REASONING[index], self._reasoning(message, index), REASONING_END
+            flat += REASONING[index], self._reasoning(message, index), self.words.reasoning_end
         else:
             flat.append(ANSWER[index])
         self._content(content, index, BETWEEN_MODEL_ITEMS)
         self._calls(message.get("tool_calls"), index)
         if self._closes(message):
-            flat.append(ANSWER_END)
+            flat.append(self.words.answer_end)
 
-
-def _header(thinks: bool, answer: int | None) -> str:
-    return ASK_THINKING[answer] if thinks else ASK_ANSWER[answer]
+    def _header(self, thinks: bool, answer: int | None) -> str:
+        return (self.words.ask_thinking if thinks else self.words.ask_answer)[answer]
 
 
 def _blocks_given(message: MessageFields, content: object) -> Any:
@@ -482,19 +471,16 @@ def maybe_plain_chat(
     Every message is a dict with `role` and `content`, which is a text; an assistant's may also have
     `reasoning_content`, which is dropped. This takes half the time of the renderer.
     """
-    if (
-        dialect.layout != "v4"
-        or dialect.systems_ask != "never"
-        or dialect.system_token is not None
-        or dialect.image_text_refused
-    ):
+    words = dialect.made[DialectFragments]
+    if not words.plain_chats:
         return None
     count = len(messages)
-    users: list[Fragment] | Openings = USER.listed
-    answers: list[Fragment] | Openings = ASK_ANSWER.listed
+    users: list[Fragment] | Openings = words.user.listed
+    answers: list[Fragment] | Openings = words.ask_answer.listed
     if len(users) < count or len(answers) < count:
-        users, answers = USER.first(count), ASK_ANSWER.first(count)
-    flat: list[str] = [BOS] if bos else []
+        users, answers = words.user.first(count), words.ask_answer.first(count)
+    flat: list[str] = [words.bos] if bos else []
+    answer_end = words.answer_end
     if effort and thinking:
         flat.append(effort_fragment(effort))
     before = None
@@ -515,7 +501,7 @@ def maybe_plain_chat(
                     return None
                 flat.append(answers[index])
                 flat.append(content)
-                flat.append(ANSWER_END)
+                flat.append(answer_end)
             elif role == "system" and before is None and len(message) == 2:
                 flat.append(SYSTEM[index])
                 flat.append(content)
@@ -526,7 +512,7 @@ def maybe_plain_chat(
         return None
     if before != "user":
         return None
-    flat.append(ASK_THINKING[None] if thinking else ASK_ANSWER[None])
+    flat.append((words.ask_thinking if thinking else words.ask_answer)[None])
     return flat
 
 

@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 
 from dsv4._encode.inputs import MessageFields, is_nonempty, maybe_dict, maybe_list, text_of
 from dsv4._encode.prompt import CALLS_LABEL, SAME_MESSAGE, Fragment
-from dsv4._format.dialects import NAMESPACE_END, STRING_FALSE, STRING_TRUE, Arguments, Tags
+from dsv4._format.dialects import NAMESPACE_END, Arguments, Tags
 from dsv4._format.endings import NOTHING
 from dsv4.errors import EncodeError, Location, OptionError, mismatch, refusal, short_repr
 
@@ -239,7 +239,7 @@ scan_json: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once 
 
 
 def qualified_function(
-    tool: MessageFields, function: MessageFields, location: Location
+    tool: MessageFields, function: MessageFields, location: Location, end: str = NAMESPACE_END
 ) -> MessageFields:
     """A tool's function object as the model sees it: with the qualified name."""
     outside = tool.get("namespace") if function is not tool else None
@@ -250,7 +250,7 @@ def qualified_function(
     namespace = own if described is None else described.get("name")
     if own is not None and not isinstance(namespace, str):
         raise refusal(place, mismatch(own, 'a name or {"name", "description"}'))
-    name = qualified_name(function["name"], namespace, (*inside, "name"))
+    name = qualified_name(function["name"], namespace, (*inside, "name"), end)
     shown_function = {key: value for key, value in function.items() if key != "namespace"}
     shown_function["name"] = name
     description = described.get("description") if described else None
@@ -269,24 +269,28 @@ def function_location(tool: MessageFields, function: MessageFields, location: Lo
     return location if function is tool else (*location, "function")
 
 
-def qualified_call_name(call: MessageFields, function: MessageFields, location: Location) -> str:
+def qualified_call_name(
+    call: MessageFields, function: MessageFields, location: Location, end: str = NAMESPACE_END
+) -> str:
     """The name of a call as the model writes it."""
     name = function["name"]
     own, place = call.get("namespace"), (*location, "namespace")
     if not is_nonempty(own):
         own, place = function.get("namespace"), (*location, "function", "namespace")
     described = None if own is None or isinstance(own, str) else maybe_dict(own)
-    if described is not None and NAMESPACE_END in name:
+    if described is not None and end in name:
         raise refusal(place, mismatch(own, f"a name beside {short_repr(name)}"))
     namespace = own if described is None else described.get("name")
     if own is not None and not isinstance(namespace, str):
         raise refusal(place, mismatch(own, "a name"))
-    return qualified_name(name, namespace, (*location, "function", "name"))
+    return qualified_name(name, namespace, (*location, "function", "name"), end)
 
 
-def qualified_name(name: str, namespace: str | None, location: Location) -> str:
-    """`NAMESPACE::NAME`, of a name that may be qualified already."""
-    inside, separator, rest = str.__str__(name).partition(NAMESPACE_END)
+def qualified_name(
+    name: str, namespace: str | None, location: Location, end: str = NAMESPACE_END
+) -> str:
+    """`NAMESPACE::NAME`, of a name that may be qualified already; `end` is what parts them."""
+    inside, separator, rest = str.__str__(name).partition(end)
     if not separator:
         inside, rest = namespace, inside  # type: ignore[assignment]
     elif namespace is not None and namespace != inside:
@@ -295,10 +299,10 @@ def qualified_name(name: str, namespace: str | None, location: Location) -> str:
         raise refusal(location, problem)
     if inside is None:
         return rest
-    if NAMESPACE_END in rest or NAMESPACE_END in inside:
-        words = short_repr(f"{inside}{NAMESPACE_END}{rest}")
-        raise refusal(location, f"found {words}, expected one {NAMESPACE_END} in a name")
-    return f"{str.__str__(inside)}{NAMESPACE_END}{rest}"
+    if end in rest or end in inside:
+        words = short_repr(f"{inside}{end}{rest}")
+        raise refusal(location, f"found {words}, expected one {end} in a name")
+    return f"{str.__str__(inside)}{end}{rest}"
 
 
 # Tool schemas as the prompt shows them (docs/format.md, section 5).
@@ -313,7 +317,7 @@ class PrewrittenText(str):
     __slots__ = ()
 
 
-def schemas_text(tools: object, named: bool, namespaces: bool, location: Location) -> str:
+def schemas_text(tools: object, named: bool, namespace_end: str | None, location: Location) -> str:
     """One JSON object a line, in the order given."""
     if type(tools) is PrewrittenText:
         return str.__str__(tools)
@@ -322,12 +326,12 @@ def schemas_text(tools: object, named: bool, namespaces: bool, location: Locatio
     # so equal lists may have two keys: that is only a miss.
     try:
         listed: Any = tools  # what cannot be written is refused
-        key = marshal.dumps((listed, named, namespaces))
+        key = marshal.dumps((listed, named, namespace_end))
     except ValueError:
-        return _written_schemas(tools, named, namespaces, location)
+        return _written_schemas(tools, named, namespace_end, location)
     text = _schemas_cache.get(key)
     if text is None:
-        text = _written_schemas(tools, named, namespaces, location)
+        text = _written_schemas(tools, named, namespace_end, location)
         if is_same_value(marshal.loads(key)[0], tools):
             _schemas_cache.put(key, text)
     return text
@@ -342,20 +346,20 @@ def is_same_value(copy: object, original: object) -> bool:
         return False
 
 
-def _written_schemas(tools: object, named: bool, namespaces: bool, location: Location) -> str:
+def _written_schemas(tools: object, named: bool, namespace_end: str | None, location: Location) -> str:
     listed = maybe_list(tools)
     if listed is None:
         raise refusal(location, mismatch(tools, "a list of tools"))
     return "\n".join(
-        _written_schema(tool, named, namespaces, (*location, n)) for n, tool in enumerate(listed)
+        _written_schema(tool, named, namespace_end, (*location, n)) for n, tool in enumerate(listed)
     )
 
 
-def _written_schema(tool: object, named: bool, namespaces: bool, location: Location) -> str:
+def _written_schema(tool: object, named: bool, namespace_end: str | None, location: Location) -> str:
     fields, function = function_of(tool, named, location)
     inside = function_location(fields, function, location)
-    if namespaces and _has_name(function):
-        return json_at(qualified_function(fields, function, location), inside)
+    if namespace_end and _has_name(function):
+        return json_at(qualified_function(fields, function, location, namespace_end), inside)
     return json_at(function, inside)
 
 
@@ -446,6 +450,7 @@ class ParametersWriter:
         self._tags = tags
         self._rule = rule
         self._opening, self._closing = str(tags.parameter_open), str(tags.parameter_close)
+        self._string_true, self._string_false = tags.string_true, tags.string_false
         self.cache: CacheSegment[Parameters] = TEXT_CACHE.segment()
 
     def write(self, arguments: object) -> str:
@@ -485,16 +490,17 @@ class ParametersWriter:
 
     def _joined(self, arguments: Iterable[tuple[str, Any]]) -> Parameters:
         opening, closing = self._opening, self._closing
+        string_true, string_false = self._string_true, self._string_false
         parameters: list[str] = []
         for key, value in arguments:
             if value.__class__ is str:
-                parameters.append(f"{opening}{key}{STRING_TRUE}{value}{closing}")
+                parameters.append(f"{opening}{key}{string_true}{value}{closing}")
                 continue
             try:
                 text = FAST_WRITERS.get(value.__class__, to_json)(value)
             except JSON_ERRORS as error:
                 raise not_json(value, (key,), error) from None
-            parameters.append(f"{opening}{key}{STRING_FALSE}{text}{closing}")
+            parameters.append(f"{opening}{key}{string_false}{text}{closing}")
         return Parameters.joined(parameters, self._tags)
 
 

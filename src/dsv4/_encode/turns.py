@@ -27,13 +27,10 @@ from dsv4._encode.prompt import (
     BETWEEN_CALLS,
     BETWEEN_ITEMS,
     BETWEEN_MODEL_ITEMS,
-    CALL_NAME_END,
-    RESPONSE_FORMAT_START,
     DialectFragments,
     Omission,
     OmissionRule,
     RawTurn,
-    fragments_of,
 )
 from dsv4._encode.tools import (
     ParametersWriter,
@@ -43,7 +40,7 @@ from dsv4._encode.tools import (
     qualified_call_name,
     schemas_text,
 )
-from dsv4._format.dialects import NAMESPACE_END, Arguments, Dialect
+from dsv4._format.dialects import Arguments, Dialect
 from dsv4._format.frozen_class import dataclass, replace
 from dsv4.errors import EncodeError, Location, OptionError, mismatch
 
@@ -493,8 +490,8 @@ class TurnWriter:
     sampled: dict[int, RawTurn] | None = None
     # The calls that results may answer.
     _last_calls: Sequence[Any] | None = None
-    # What calls are written with, looked up for the first of them.
-    _for_calls: tuple[DialectFragments, ParametersWriter] | None = None
+    # What writes the parameters of calls, looked up for the first of them.
+    _parameters_writer: ParametersWriter | None = None
 
     def __init__(
         self, messages: Sequence[MessageFields], dialect: Dialect, rules: Conventions
@@ -502,6 +499,7 @@ class TurnWriter:
         self.messages = messages
         self.dialect = dialect
         self.rules = rules
+        self.words = dialect.made[DialectFragments]
         self.flat: list[str] = []
 
     def omissions(self) -> tuple[Omission, ...]:
@@ -524,16 +522,15 @@ class TurnWriter:
         # Those of the request are written already, and never empty.
         has_tools = type(tools) is PrewrittenText or is_nonempty(tools)
         if has_tools and self.rules.shows_tools:
-            words, rules = fragments_of(self.dialect), self.rules
-            place = (*location, "tools")
-            schemas = schemas_text(tools, rules.named_tools, self.dialect.namespaces, place)
+            place, words = (*location, "tools"), self.words
+            schemas = schemas_text(tools, self.rules.named_tools, self.dialect.namespace_end, place)
             self.flat += words.tools_start, schemas, words.tools_end
         if response_format is not None and is_nonempty(response_format):
             if type(response_format) is PrewrittenText:
                 schema = str.__str__(response_format)
             else:
                 schema = json_at(response_format, (*location, "response_format"))
-            self.flat += RESPONSE_FORMAT_START, schema
+            self.flat += self.words.response_format, schema
 
     def _content(self, content: object, index: int, between: str = BETWEEN_ITEMS) -> None:
         """Content that may be a list: texts, and images where the dialect has them, joined."""
@@ -542,7 +539,7 @@ class TurnWriter:
         if listed is None:
             self.flat.append(text_of(content, location))
             return
-        words = fragments_of(self.dialect)
+        words = self.words
         image = words.model_image if between is BETWEEN_MODEL_ITEMS else words.image
         is_first = True
         for n, item in enumerate(listed):
@@ -576,8 +573,9 @@ class TurnWriter:
         if not listed:
             return
         self._last_calls = listed
-        words, writer = self._for_calls or self._look_up_for_calls()
-        flat, opening, namespaces = self.flat, words.block_open, self.dialect.namespaces
+        writer = self._parameters_writer or self._look_up_writer()
+        words, namespace_end = self.words, self.dialect.namespace_end
+        flat, opening, name_end = self.flat, words.block_open, words.name_end
         for n, call in enumerate(listed):
             if call.__class__ is not dict or call.get("function").__class__ is not dict:
                 call = _plain_call(call, ("messages", index, "tool_calls", n))
@@ -585,14 +583,15 @@ class TurnWriter:
             name = function.get("name")
             if name.__class__ is not str:
                 name = _exact_name(name, ("messages", index, "tool_calls", n, "function", "name"))
-            if namespaces and (
-                NAMESPACE_END in name or "namespace" in call or "namespace" in function
+            if namespace_end and (
+                namespace_end in name or "namespace" in call or "namespace" in function
             ):
-                name = qualified_call_name(call, function, ("messages", index, "tool_calls", n))
+                place = ("messages", index, "tool_calls", n)
+                name = qualified_call_name(call, function, place, namespace_end)
             arguments = function.get("arguments")
             text = writer.cache.recent.get(arguments) if arguments.__class__ is str else None
             parameters = self._parameters(writer, function, index, n) if text is None else text
-            flat += opening, words.invoke_open, name, CALL_NAME_END, parameters, words.invoke_close
+            flat += opening, words.invoke_open, name, name_end, parameters, words.invoke_close
             opening = BETWEEN_CALLS
         flat.append(words.block_close)
 
@@ -607,10 +606,10 @@ class TurnWriter:
             place = ("messages", index, "tool_calls", n, "function", "arguments", *error.location)
             raise EncodeError(place, error.problem) from None
 
-    def _look_up_for_calls(self) -> tuple[DialectFragments, ParametersWriter]:
+    def _look_up_writer(self) -> ParametersWriter:
         rule = self.rules.arguments or self.dialect.arguments
-        self._for_calls = fragments_of(self.dialect), parameters_writer(self.dialect.tags, rule)
-        return self._for_calls
+        self._parameters_writer = parameters_writer(self.dialect.tags, rule)
+        return self._parameters_writer
 
 
 def _call_list(calls: object, index: int) -> Sequence[Any]:

@@ -7,78 +7,107 @@ one it is based on. Code asks for a field, never for a release.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from dsv4._format import texts, tokens
 from dsv4._format.frozen_class import cached_property, dataclass, fields_of, replace
-from dsv4._format.tokens import MarkupText, Special, markup
+from dsv4._format.texts import Texts
+from dsv4._format.tokens import MarkupText, Special, Tokens, markup
 from dsv4.errors import OptionError, UnknownModel, short_repr
+
+T = TypeVar("T")
+
+
+# What stands between a namespace and a name (section 13.3).
+NAMESPACE_END = "::"
 
 
 @dataclass(frozen=True)
 class Tags:
-    """The markup of tool calls: tag names, and every fragment that is written with them."""
+    """The markup of tool calls: its token, the words in it, and every fragment that is written
+    with them. Brackets, quotes and line ends are the same in all dialects."""
 
+    # The names of tags.
     calls: str
     invoke: str
     parameter: str
+    # The token that begins each of them.
+    dsml: Special = tokens.DSML
+    # The attributes, and the values of the second one.
+    name: str = "name"
+    string: str = "string"
+    true: str = "true"
+    false: str = "false"
+    # What stands between a namespace and a name.
+    namespace_end: str = NAMESPACE_END
 
     # Written by the encoder, section 4.
 
     @cached_property
     def block_open(self) -> MarkupText:
-        return markup(f"\n\n<{tokens.DSML}{self.calls}>\n")
+        return MarkupText(("\n\n<", self.dsml, f"{self.calls}>\n"))
 
     @cached_property
     def block_close(self) -> MarkupText:
-        return markup(f"\n</{tokens.DSML}{self.calls}>")
+        return MarkupText(("\n</", self.dsml, f"{self.calls}>"))
 
     @cached_property
     def invoke_open(self) -> MarkupText:
-        return markup(f'<{tokens.DSML}{self.invoke} name="')
+        return MarkupText(("<", self.dsml, f'{self.invoke} {self.name}="'))
 
     @cached_property
     def invoke_close(self) -> MarkupText:
-        return markup(f"\n</{tokens.DSML}{self.invoke}>")
+        return MarkupText(("\n</", self.dsml, f"{self.invoke}>"))
 
     @cached_property
     def parameter_open(self) -> MarkupText:
-        return markup(f'<{tokens.DSML}{self.parameter} name="')
+        return MarkupText(("<", self.dsml, f'{self.parameter} {self.name}="'))
 
     @cached_property
     def parameter_close(self) -> MarkupText:
-        return markup(f"</{tokens.DSML}{self.parameter}>")
+        return MarkupText(("</", self.dsml, f"{self.parameter}>"))
 
-    # As a key of caches, faster than by the names of all fields.
+    # What stands between a tool's name and its parameters, and around a parameter's key and type.
+    name_end = '">\n'
+
+    @cached_property
+    def string_true(self) -> str:
+        return f'" {self.string}="{self.true}">'
+
+    @cached_property
+    def string_false(self) -> str:
+        return f'" {self.string}="{self.false}">'
+
+    # As a key of caches, faster than by all fields.
     def __hash__(self) -> int:
         return hash((self.calls, self.invoke, self.parameter))
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return Tags, (self.calls, self.invoke, self.parameter)
 
     @cached_property
     def labels(self) -> dict[str, str]:
         """What a tag of each kind is called."""
         return {"wrapper": self.calls, "invoke": self.invoke, "parameter": self.parameter}
 
-    def spelled_in(self, text: str) -> str:
-        """The same text with these tag names in place of V4's."""
-        dsml = tokens.DSML
-        return (
-            text.replace(f"{dsml}tool_calls", f"{dsml}{self.calls}")
-            .replace(f"{dsml}invoke", f"{dsml}{self.invoke}")
-            .replace(f"{dsml}parameter", f"{dsml}{self.parameter}")
-        )
+    def with_label(self, text: str) -> str:
+        """What stands behind the DSML token, with these tag names in place of V4's."""
+        for word, own in zip(_V4_LABELS, self.labels.values(), strict=True):
+            if text.startswith(word):
+                return own + text[len(word) :]
+        return text
+
+    def with_attributes(self, text: str) -> str:
+        """The same text with these attributes in place of V4's, as the tools section has them."""
+        for value in ("true|false", "true", "false"):
+            own = "|".join(self.true if word == "true" else self.false for word in value.split("|"))
+            text = text.replace(f'string="{value}"', f'{self.string}="{own}"')
+        return text.replace(' name="$', f' {self.name}="$')
 
 
-# What stands between a tool's name and its parameters, and around a parameter's key and type.
-NAME_END = '">\n'
-STRING_TRUE = '" string="true">'
-STRING_FALSE = '" string="false">'
-# What stands between a namespace and a name (section 13.3).
-NAMESPACE_END = "::"
+_V4_LABELS = ("tool_calls", "invoke", "parameter")
+_V4_TAGS = Tags(*_V4_LABELS)
+NAME_END, STRING_TRUE, STRING_FALSE = Tags.name_end, _V4_TAGS.string_true, _V4_TAGS.string_false
+"""V4's, which every release has kept."""
 
 
 # Where the schemas of the tools go in the words around them.
@@ -132,8 +161,10 @@ class ImageRule:
 class Dialect:
     """One release of the format. Make one of your own with `dataclasses.replace`.
 
-    A dialect is read-only, compares and pickles by value. Raises an `OptionError` where `efforts`
-    does not say what `None` writes, or where `tools_section` does not hold `{schemas}` once.
+    A dialect is read-only, compares and pickles by value. What it spells in another way is a field
+    of it, or of its `tokens`, `texts` and `tags`, which `replace` makes too. Raises an
+    `OptionError` where `efforts` does not say what `None` writes, or where `tools_section` does not
+    hold `{schemas}` once.
     """
 
     name: str
@@ -145,8 +176,9 @@ class Dialect:
     context: int = 1_048_576
     # Whether "", 0 and False are no effort, as the release has it.
     false_efforts_are_none: bool = False
+    # Those of its vocabulary. What the dialect writes is put among them when it is made.
     special_tokens: tuple[Special, ...] = tokens.V4_TOKENS
-    # The tokens of its vocabulary that have another name in V4's, which is otherwise the same.
+    # The same, of those that have another name in V4's vocabulary, which is otherwise the same.
     renamed_tokens: tuple[Special, ...] = ()
     layout: Layout = "v4"
     # Those that a turn is written for. Others are an error where they do not vanish.
@@ -172,8 +204,11 @@ class Dialect:
     arguments: Arguments = "text"
     # Whether tools and calls may belong to a namespace (section 13.3).
     namespaces: bool = False
-    # The words around the tools' schemas, in V4's tag names, with {schemas} in the middle.
+    # The words around the tools' schemas, with {schemas} in the middle: in V4's markup, which the
+    # dialect's own takes the place of.
     tools_section: str = texts.TOOLS_SECTION
+    tokens: Tokens = Tokens()
+    texts: Texts = Texts()
 
     def __post_init__(self) -> None:
         if None not in self.efforts:
@@ -184,21 +219,61 @@ class Dialect:
             count = f"{_SCHEMAS} {self.tools_section.count(_SCHEMAS)} times"
             raise OptionError("tools_section", f"found {count}, expected it once")
         object.__setattr__(self, "efforts", MappingProxyType(dict(self.efforts)))
-        own = [token for token in (self.system_token, self.image_token) if token is not None]
-        for field in ("special_tokens", "renamed_tokens"):
-            object.__setattr__(self, field, _with_own(getattr(self, field), own))
+        own = self.own_tokens
+        listed = _with_own(self.special_tokens, own)
+        object.__setattr__(self, "special_tokens", tuple(listed))
+        renamed = {
+            v4: token
+            for v4, token in own.items()
+            if token.id is not None and token not in tokens.V4_TOKENS
+        }
+        object.__setattr__(self, "renamed_tokens", tuple(_with_own(self.renamed_tokens, renamed)))
+
+    @cached_property
+    def own_tokens(self) -> Mapping[str, Special]:
+        """The tokens that the dialect writes, by the names that V4's releases have for them."""
+        written = fields_of(self.tokens)
+        if "latest_reminder" not in self.roles:
+            del written["latest_reminder"]
+        if self.layout != "v4":  # which has no tasks
+            for name in (*self.tokens.tasks, "extracted_url"):
+                del written[name]
+        own = {str(getattr(Tokens, name)): token for name, token in written.items()}
+        own[str(tokens.DSML)] = self.tags.dsml
+        further = {tokens.SYSTEM: self.system_token, tokens.IMAGE: self.image_token}
+        return own | {str(v4): token for v4, token in further.items() if token is not None}
+
+    @cached_property
+    def namespace_end(self) -> str | None:
+        """What stands between a namespace and a name, None where there are no namespaces."""
+        return self.tags.namespace_end if self.namespaces else None
 
     @cached_property
     def tools_open(self) -> MarkupText:
         """The words before the tools' schemas."""
-        words = self.tags.spelled_in(self.tools_section).partition(_SCHEMAS)[0]
-        return markup(words, self.special_tokens)
+        return self._in_own_markup(self.tools_section.partition(_SCHEMAS)[0])
 
     @cached_property
     def tools_close(self) -> MarkupText:
         """The words behind them."""
-        words = self.tags.spelled_in(self.tools_section).partition(_SCHEMAS)[2]
-        return markup(words, self.special_tokens)
+        return self._in_own_markup(self.tools_section.partition(_SCHEMAS)[2])
+
+    def _in_own_markup(self, words: str) -> MarkupText:
+        own, tags = self.own_tokens, self.tags
+        spelled = *(Special(v4, None) for v4 in own), *self.special_tokens
+        parts: list[str] = []
+        for part in markup(words, spelled).parts:
+            if isinstance(part, Special):
+                parts.append(own.get(part, part))
+                continue
+            is_label = bool(parts) and parts[-1] is tags.dsml
+            parts.append(tags.with_attributes(tags.with_label(part) if is_label else part))
+        return MarkupText(parts)
+
+    @cached_property
+    def made(self) -> Made:
+        """What other packages make of a dialect, once: `dialect.made[kind]` is `kind(dialect)`."""
+        return Made(self)
 
     def __hash__(self) -> int:
         return hash(self.name)
@@ -213,16 +288,29 @@ class Dialect:
         return _unpickled, ({**fields_of(self), "efforts": dict(self.efforts)},)
 
 
-def _with_own(listed: tuple[Special, ...], own: list[Special]) -> tuple[Special, ...]:
-    """Tokens, with `own` ones in the places of those that have their ids, or else at the end."""
-    places = {token.id: place for place, token in enumerate(listed) if token.id is not None}
-    tokens = list(listed)
-    for token in own:
-        if token.id in places:
-            tokens[places[token.id]] = token
-        elif token not in tokens:
-            tokens.append(token)
-    return tuple(tokens)
+class Made(dict[Any, Any]):
+    """Values by what made them of a dialect. They are looked up with every prompt, so the table is
+    the dialect's own: a cache of a function takes three times as long to ask."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+
+    if TYPE_CHECKING:
+
+        def __getitem__(self, make: Callable[[Dialect], T]) -> T: ...
+
+    def __missing__(self, make: Callable[[Dialect], T]) -> T:
+        made = self[make] = make(self._dialect)
+        return made
+
+
+def _with_own(listed: Iterable[Special], own: Mapping[str, Special]) -> list[Special]:
+    """Tokens, with a dialect's own in the places of those that have their ids or, where they are
+    spelled in another way, V4's names; the others are put at the end."""
+    ids = {token.id: token for token in own.values()}
+    ids.pop(None, None)
+    placed = (ids.get(token.id) or own.get(token) or token for token in listed)
+    return list(dict.fromkeys((*placed, *own.values())))
 
 
 def _unpickled(values: dict[str, Any]) -> Dialect:
@@ -281,7 +369,7 @@ V4_1_1017 = replace(V4_1, name="v4.1-1017", results_ask=False, result_blocks_nam
 V3_2 = replace(
     V4,
     name="v3.2",
-    tags=Tags("function_calls", "invoke", "parameter"),
+    tags=Tags("function_calls", "invoke", "parameter", tokens.V3_2_DSML),
     efforts={None: ""},
     efforts_described="None",
     special_tokens=tokens.V3_2_TOKENS,
@@ -292,6 +380,7 @@ V3_2 = replace(
     tools_section=texts.TOOLS_SECTION_V3_2.replace(
         f"{tokens.DSML}function_calls", f"{tokens.DSML}{V4.tags.calls}"
     ),
+    tokens=tokens.V3_2_WRITTEN,
 )
 _LINES = V3_2.tools_section.splitlines(keepends=True)
 V3_2_SERVED = replace(

@@ -70,6 +70,7 @@ def _frozen_class(cls: type) -> type:
         "__repr__": lambda self: f"{type(self).__qualname__}({_listed(fields_of(self))})",
         "__replace__": replace,
         "__hash__": lambda self: hash(tuple(fields_of(self).values())),
+        "__reduce__": lambda self: (type(self), tuple(fields_of(self).values())),
         **{"__eq__": _equals, "__setattr__": _refuse, "__delattr__": _refuse},
         **{name: _OnDemand(name) for name in ("__dataclass_fields__", "__dataclass_params__")},
     }

@@ -10,6 +10,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from dsv4._format import tokens
+from dsv4._format.frozen_class import dataclass
+
 # deepseek-recipe's answer to `{"type": "json_object"}` on V4.
 RECIPE_JSON_OBJECT = (
     "You are a helpful assistant designed to output JSON.\n"
@@ -48,6 +51,26 @@ UNSUPPORTED = ("[Unsupported ", "]")
 
 # V3.2's words between a developer turn's extras and its text (section 11.4).
 DEVELOPER_MESSAGE = "\n\n# The user's message is: "
+
+
+@dataclass(frozen=True)
+class Texts:
+    """The words that every dialect writes around a caller's texts: V4's, where it does not say
+    otherwise. The white space between parts is the layout's."""
+
+    # Around the result of a tool, and before a response format's schema (sections 4 and 5).
+    result_start: str = tokens.RESULT_START
+    result_end: str = tokens.RESULT_END
+    response_format: str = RESPONSE_FORMAT
+    # Around the kind of a block that is no text and no image.
+    unsupported_start: str = UNSUPPORTED[0]
+    unsupported_end: str = UNSUPPORTED[1]
+    # V3.2's: a developer's text, results, and each of them (section 11.4).
+    developer_message: str = DEVELOPER_MESSAGE
+    results_start: str = tokens.RESULTS_START
+    results_end: str = tokens.RESULTS_END
+    one_result_start: str = tokens.ONE_RESULT_START
+    one_result_end: str = tokens.ONE_RESULT_END
 
 
 TOOLS_SECTION = read_text("tools_section.txt")

@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
+from dsv4._format.frozen_class import cached_property, dataclass, fields_of
+
 
 class Special(str):
     """A special token of the vocabulary: a string with an id.
@@ -91,18 +93,45 @@ V3_2_TOKENS: tuple[Special, ...] = (
     *(BOS, EOS, USER, ASSISTANT),
     *(Special(token, None) for token in (THINK_START, THINK_END, DSML)),
 )
+V3_2_DSML = V3_2_TOKENS[-1]
 
-# Section 7: what a message's `task` field writes.
-TASK_TOKENS: Mapping[str, Special] = MappingProxyType(
-    {
-        "action": ACTION,
-        "query": QUERY,
-        "authority": AUTHORITY,
-        "domain": DOMAIN,
-        "title": TITLE,
-        "read_url": READ_URL,
-    }
-)
+
+# Section 7: the names that a message's `task` field has, which are those of their tokens below.
+_TASKS = ("action", "query", "authority", "domain", "title", "read_url")
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """The special tokens that every dialect writes: V4's, where it does not say otherwise.
+
+    The DSML token belongs to `Tags`; tokens for systems and images are fields of the dialect.
+    """
+
+    bos: Special = BOS
+    eos: Special = EOS
+    user: Special = USER
+    assistant: Special = ASSISTANT
+    think_start: Special = THINK_START
+    think_end: Special = THINK_END
+    latest_reminder: Special = LATEST_REMINDER
+    extracted_url: Special = EXTRACTED_URL
+    # What a message's `task` writes.
+    action: Special = ACTION
+    query: Special = QUERY
+    authority: Special = AUTHORITY
+    domain: Special = DOMAIN
+    title: Special = TITLE
+    read_url: Special = READ_URL
+
+    @cached_property
+    def tasks(self) -> Mapping[str, Special]:
+        """The token of each task."""
+        listed = fields_of(self)
+        return MappingProxyType({task: listed[task] for task in _TASKS})
+
+
+V3_2_WRITTEN = Tokens(think_start=V3_2_TOKENS[4], think_end=V3_2_TOKENS[5])
+TASK_TOKENS: Mapping[str, Special] = Tokens().tasks
 
 # Ordinary text around a tool's result (section 4).
 RESULT_START = "<tool_result>"

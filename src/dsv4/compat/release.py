@@ -188,7 +188,7 @@ class ReleasedFunctions:
         """The tools section, from function objects."""
         _check_kind(tools, (list, tuple), "tools", "a list of function objects")
         bare = [{"function": tool} for tool in tools]
-        schemas = schemas_text(bare, RELEASED.named_tools, self.dialect.namespaces, ("tools",))
+        schemas = schemas_text(bare, RELEASED.named_tools, self.dialect.namespace_end, ("tools",))
         return self.dialect.tools_open + schemas + self.dialect.tools_close
 
     def merge_tool_messages(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:

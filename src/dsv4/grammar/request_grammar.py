@@ -75,14 +75,14 @@ def _lists_in(request: Request) -> tuple[Sequence[Any], Sequence[Any], Sequence[
 
 def _declared(request: Request) -> Iterator[completion_rules.GrammarTool]:
     """The tools that the prompt shows."""
-    namespaces = dialect_named(request.dialect).namespaces
+    end = dialect_named(request.dialect).namespace_end
     own, before, messages = _lists_in(request)
     placed = ((("tools", n), tool) for n, tool in enumerate(own))
     for location, tool in (*placed, *visible_tools(before, messages)):
         fields, function = function_of(tool, True, location)
         inside = function_location(fields, function, location)
-        if namespaces:
-            function = qualified_function(fields, function, location)
+        if end:
+            function = qualified_function(fields, function, location, end)
         yield completion_rules.GrammarTool(function["name"], _parameters(function, inside), inside)
 
 
