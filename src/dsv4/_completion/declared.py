@@ -70,14 +70,16 @@ class DeclaredTools:
     `given` is false where the caller said nothing: then any name may be one, inside a wrapper.
     """
 
-    def __init__(self, tools: Iterable[GivenObject] | None) -> None:
+    def __init__(
+        self, tools: Iterable[GivenObject] | None, namespace_end: str = NAMESPACE_END
+    ) -> None:
         self.given = tools is not None
         self.parameters: dict[str, dict[str, frozenset[str]]] = {}
         self._objects: dict[str, DeclaredObject] = {}
         self.namespaced: set[str] = set()  # names that were declared with a namespace of their own
         for tool in tools or ():
             function: GivenObject = tool.get("function", tool)
-            name = _qualified(tool, function)
+            name = _qualified(tool, function, namespace_end)
             if name != function["name"]:
                 self.namespaced.add(name)
             # Anthropic's tools have their schema under another name.
@@ -148,7 +150,7 @@ def _trimmed(name: str | None, declared: Container[str]) -> str | None:
     return trimmed if trimmed in declared else name
 
 
-def _qualified(tool: GivenObject, function: GivenObject) -> str:
+def _qualified(tool: GivenObject, function: GivenObject, end: str) -> str:
     """The name as the model sees it (format.md, section 13.3)."""
     name: str = function["name"]
     space = tool.get("namespace")
@@ -156,9 +158,9 @@ def _qualified(tool: GivenObject, function: GivenObject) -> str:
         space = function.get("namespace")
     if isinstance(space, Mapping):
         space = space.get("name")
-    if not isinstance(space, str) or NAMESPACE_END in name:
+    if not isinstance(space, str) or end in name:
         return name
-    return f"{space}{NAMESPACE_END}{name}"
+    return f"{space}{end}{name}"
 
 
 def _properties(schema: object) -> dict[str, frozenset[str]]:

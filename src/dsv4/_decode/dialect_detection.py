@@ -5,71 +5,87 @@ Plain text can contain the same signs, so the other dialects are tried where non
 
 from __future__ import annotations
 
-from dsv4._format import tokens
-from dsv4._format.dialects import DIALECTS, V3_2, V4, V4_1, Dialect
+from collections.abc import Collection
 
-_FAMILY = {"v4", "v4-0731", "v4-vision"}
-_SYSTEM_FAMILY = {name for name, dialect in DIALECTS.items() if dialect.system_token is not None}
+from dsv4._format.dialects import DIALECTS, Dialect
 
-_OPENS_CALLS = f"<{tokens.DSML}"
-_V4_CALLS = f"{_OPENS_CALLS}{V4.tags.calls}>"
-_V4_1_CALLS = f"{_OPENS_CALLS}{V4_1.tags.calls}>", f"{_OPENS_CALLS}{V4_1.tags.invoke}"
+# The releases by what their prompts show: a token for systems, another layout, or neither.
+_V4_LAYOUT = tuple(dialect for dialect in DIALECTS.values() if dialect.layout == "v4")
+_WITH_SYSTEMS = tuple(dialect for dialect in _V4_LAYOUT if dialect.system_token is not None)
+_BARE = tuple(dialect for dialect in _V4_LAYOUT if dialect.system_token is None)
+_OTHER_LAYOUT = tuple(dialect for dialect in DIALECTS.values() if dialect.layout != "v4")
 
-_V3_2_SIGNS = (
-    f"{_OPENS_CALLS}{V3_2.tags.calls}>",
-    tokens.RESULTS_START + tokens.ONE_RESULT_START,
-    # No turn of V4 ends with a header before another begins.
-    tokens.THINK_START + tokens.USER,
-    tokens.THINK_END + tokens.USER,
-)
-_V4_1_SYSTEMS = (tokens.BOS + tokens.SYSTEM, tokens.EOS + tokens.SYSTEM)
-_V4_RESULTS = (tokens.USER + tokens.RESULT_START, f"\n\n{tokens.RESULT_START}")
-_FAMILY_TOKENS = (tokens.LATEST_REMINDER, *tokens.TASK_TOKENS.values())
+
+def _system_signs(dialect: Dialect) -> tuple[str, ...]:
+    """What opens a system turn, which has a token of its own."""
+    own, system = dialect.tokens, str(dialect.system_token)
+    return own.bos + system, own.eos + system
+
+
+def _call_tags(dialect: Dialect) -> tuple[str, str]:
+    return dialect.tags.block_open.strip(), dialect.tags.invoke_open.partition(" name=")[0]
+
+
+def _v32_signs(dialect: Dialect) -> tuple[str, ...]:
+    own, words = dialect.tokens, dialect.texts
+    return (
+        _call_tags(dialect)[0],
+        words.results_start + words.one_result_start,
+        # No turn of V4 ends with a header before another begins.
+        own.think_start + own.user,
+        own.think_end + own.user,
+    )
+
+
+def _v4_signs(dialect: Dialect) -> tuple[str, ...]:
+    own, result = dialect.tokens, dialect.texts.result_start
+    results = own.user + result, f"\n\n{result}"
+    return *results, _call_tags(dialect)[0], own.latest_reminder, *own.tasks.values()
 
 
 def dialects_of(text: str) -> tuple[Dialect, ...]:
     """The dialects that a prompt may be written in, the most usual and the oldest first."""
-    names = _dialect_names(text)
-    return tuple(DIALECTS[name] for name in DIALECTS if name in names)
+    found = _dialects(text)
+    return tuple(dialect for dialect in DIALECTS.values() if dialect in found)
 
 
-def _dialect_names(text: str) -> set[str]:
+def _dialects(text: str) -> Collection[Dialect]:
     # Before the signs of V3.2: an open, empty answer of V4.1 looks like one of V3.2's headers.
-    if text.startswith(tokens.SYSTEM) or _any_in(text, *_V4_1_SYSTEMS):
-        return _SYSTEM_FAMILY
-    if _any_in(text, *_V3_2_SIGNS):
-        return {"v3.2"}
-    if all(tag in text for tag in _V4_1_CALLS):
-        return _SYSTEM_FAMILY
-    if tokens.IMAGE in text:
-        return {"v4-vision", *_SYSTEM_FAMILY} if _may_be_v4_1(text) else {"v4-vision"}
+    for dialect in _WITH_SYSTEMS:
+        opens = text.startswith(str(dialect.system_token))
+        if opens or _any_in(text, _system_signs(dialect)):
+            return _WITH_SYSTEMS
+    if any(_any_in(text, _v32_signs(dialect)) for dialect in _OTHER_LAYOUT):
+        return _OTHER_LAYOUT
+    if any(all(tag in text for tag in _call_tags(dialect)) for dialect in _WITH_SYSTEMS):
+        return _WITH_SYSTEMS
+    with_systems = _WITH_SYSTEMS if _may_have_systems(text) else ()
+    pictured = [dialect for dialect in _BARE if dialect.image_token]
+    if any(str(dialect.image_token) in text for dialect in pictured):
+        return (*pictured, *with_systems)
     effort = _effort_in_front(text)
     if effort:
-        return {name for name in _FAMILY if effort in _effort_texts(name)}
-    names = {*_FAMILY}
-    if _may_be_v4_1(text):
-        names |= _SYSTEM_FAMILY
-    if not _any_in(text, *_V4_RESULTS, _V4_CALLS, *_FAMILY_TOKENS):
-        names.add("v3.2")
-    return names
+        return [dialect for dialect in _BARE if effort in dialect.efforts.values()]
+    bare_alone = any(_any_in(text, _v4_signs(dialect)) for dialect in _BARE)
+    return (*_BARE, *with_systems, *(() if bare_alone else _OTHER_LAYOUT))
 
 
-def _any_in(text: str, *signs: str) -> bool:
+def _any_in(text: str, signs: Collection[str]) -> bool:
     return any(sign in text for sign in signs)
 
 
-def _may_be_v4_1(text: str) -> bool:
-    """Its thinking prompts begin with a system token, if they begin a conversation."""
-    thinks = tokens.ASSISTANT + tokens.THINK_START in text and text.startswith(tokens.BOS)
-    return _V4_CALLS not in text and not thinks
-
-
-def _effort_texts(name: str) -> set[str]:
-    return set(DIALECTS[name].efforts.values())
+def _may_have_systems(text: str) -> bool:
+    """A thinking prompt of such a dialect begins with its token, if it begins a conversation."""
+    thinks = any(
+        text.startswith(own.bos) and own.assistant + own.think_start in text
+        for own in (dialect.tokens for dialect in _WITH_SYSTEMS)
+    )
+    return not thinks and not any(_call_tags(dialect)[0] in text for dialect in _BARE)
 
 
 def _effort_in_front(text: str) -> str | None:
-    """The effort text of V4 or of its revision that opens a prompt."""
-    start = len(tokens.BOS) if text.startswith(tokens.BOS) else 0
-    efforts = {effort for name in _FAMILY for effort in _effort_texts(name) if effort}
-    return next((effort for effort in efforts if text.startswith(effort, start)), None)
+    """The effort text of a dialect without such tokens that opens a prompt."""
+    efforts = {
+        (dialect.tokens.bos, effort) for dialect in _BARE for effort in dialect.efforts.values()
+    }
+    return next((e for bos, e in efforts if e and text.removeprefix(bos).startswith(e)), None)

@@ -14,14 +14,11 @@ from typing import Any, NamedTuple
 
 from dsv4._encode.prompt import BLANK_LINE
 from dsv4._encode.tools import JSON_ERRORS, scan_json, to_json
-from dsv4._format.dialects import NAME_END, STRING_FALSE, STRING_TRUE, Dialect, Tags
-from dsv4._format.texts import RESPONSE_FORMAT
-from dsv4._format.tokens import DSML, RESULT_END, RESULT_START
+from dsv4._format.dialects import Dialect, Tags
 
 # The tools section and the response format at the end of a system or developer text.
 
 
-_FORMAT_START = BLANK_LINE + RESPONSE_FORMAT
 _json_decoder = json.JSONDecoder()
 
 
@@ -38,68 +35,69 @@ class Section:
 def sections(text: str, dialect: Dialect, start: int = 0, end: int | None = None) -> list[Section]:
     """Every section in a stretch of text that is written exactly as the format writes it."""
     end = len(text) if end is None else end
-    return list(_sections(text, BLANK_LINE + dialect.tools_open, dialect.tools_close, start, end))
+    return list(_SectionReader(text, dialect, end).read(start))
 
 
-def _sections(text: str, opening: str, closing: str, at: int, end: int) -> Iterator[Section]:
-    next_tools, next_format = (
-        _find_or_end(text, opening, at, end),
-        _find_or_end(text, _FORMAT_START, at, end),
-    )
-    while min(next_tools, next_format) < end:
-        if next_tools < next_format:
-            section = _tools_at(text, next_tools, opening, closing, end)
-            at = section.end if section else next_tools + 1
-            next_tools = _find_or_end(text, opening, at, end)
-            if section and (format := _format_at(text, at, end)):
-                section = Section(section.start, format.end, section.tools, format.response_format)
-                at = section.end
-        else:
-            section = _format_at(text, next_format, end)
-            at = section.end if section else next_format + 1
-        next_format = _find_or_end(text, _FORMAT_START, at, end)
-        if section:
-            yield section
+class _SectionReader:
+    """Reads sections in a text up to `end`."""
 
+    def __init__(self, text: str, dialect: Dialect, end: int) -> None:
+        self._text, self._end = text, end
+        self._opening, self._closing = BLANK_LINE + dialect.tools_open, dialect.tools_close
+        self._format = BLANK_LINE + dialect.texts.response_format
 
-def _find_or_end(text: str, wanted: str, at: int, end: int) -> int:
-    place = text.find(wanted, at, end)
-    return end if place < 0 else place
+    def read(self, at: int) -> Iterator[Section]:
+        next_tools, next_format = self._find(self._opening, at), self._find(self._format, at)
+        while min(next_tools, next_format) < self._end:
+            if next_tools < next_format:
+                section = self._tools_at(next_tools)
+                at = section.end if section else next_tools + 1
+                next_tools = self._find(self._opening, at)
+                if section and (form := self._format_at(at)):
+                    section = Section(section.start, form.end, section.tools, form.response_format)
+                    at = section.end
+            else:
+                section = self._format_at(next_format)
+                at = section.end if section else next_format + 1
+            next_format = self._find(self._format, at)
+            if section:
+                yield section
 
+    def _find(self, wanted: str, at: int) -> int:
+        """Where a text stands, or the end."""
+        place = self._text.find(wanted, at, self._end)
+        return self._end if place < 0 else place
 
-def _tools_at(text: str, at: int, opening: str, closing: str, end: int) -> Section | None:
-    # A line break in a JSON string is written as an escape: the first closing text is the one.
-    start = at + len(opening)
-    stop = text.find(closing, start, end)
-    if stop < 0:
-        return None
-    try:
-        functions = [_read_exact_json(line) for line in text[start:stop].split("\n")]
-    except ValueError:
-        return None
-    if not all(_is_function(function) for function in functions):
-        return None
-    tools = [{"type": "function", "function": function} for function in functions]
-    return Section(at, stop + len(closing), tools, None)
+    def _tools_at(self, at: int) -> Section | None:
+        # A line break in a JSON string is written as an escape: the first closing text is the one.
+        start = at + len(self._opening)
+        stop = self._text.find(self._closing, start, self._end)
+        if stop < 0:
+            return None
+        try:
+            functions = [_read_exact_json(line) for line in self._text[start:stop].split("\n")]
+        except ValueError:
+            return None
+        if not all(_is_function(function) for function in functions):
+            return None
+        tools = [{"type": "function", "function": function} for function in functions]
+        return Section(at, stop + len(self._closing), tools, None)
+
+    def _format_at(self, at: int) -> Section | None:
+        if not self._text.startswith(self._format, at, self._end):
+            return None
+        start = at + len(self._format)
+        line = self._text[start : self._find("\n", start)]  # as JSON is written, it is in one
+        try:
+            value, length = _json_decoder.raw_decode(line)
+            same = to_json(value) == line[:length]
+        except JSON_ERRORS:
+            return None
+        return Section(at, start + length, None, value) if same and value else None
 
 
 def _is_function(value: object) -> bool:
     return isinstance(value, dict) and isinstance(value.get("name"), str) and bool(value["name"])
-
-
-def _format_at(text: str, at: int, end: int) -> Section | None:
-    if not text.startswith(_FORMAT_START, at, end):
-        return None
-    start = at + len(_FORMAT_START)
-    try:
-        line = text[
-            start : _find_or_end(text, "\n", start, end)
-        ]  # as JSON is written, it is in one
-        value, length = _json_decoder.raw_decode(line)
-        same = to_json(value) == line[:length]
-    except JSON_ERRORS:
-        return None
-    return Section(at, start + length, None, value) if same and value else None
 
 
 def _read_exact_json(text: str) -> Any:
@@ -121,9 +119,6 @@ def _read_exact_json(text: str) -> Any:
 MAX_ATTEMPTS = 64
 
 
-_NAME_AND_TYPE = re.compile(f"(?s:(?!{DSML}).)*?({STRING_TRUE}|{STRING_FALSE})")
-
-
 class CallBlocks:
     """The blocks of calls in a text: where each one starts, where it ends, and its calls."""
 
@@ -132,6 +127,11 @@ class CallBlocks:
         self._block_open, self._block_close = str(tags.block_open), str(tags.block_close)
         self._invoke_open, self._invoke_close = str(tags.invoke_open), str(tags.invoke_close)
         self._open, self._close = str(tags.parameter_open), str(tags.parameter_close)
+        self._name_end, self._dsml = tags.name_end, str(tags.dsml)
+        # What stands behind a parameter's name, which may hold anything but markup.
+        self._types = {str(tags.string_true): True, str(tags.string_false): False}
+        types = "|".join(map(re.escape, self._types))
+        self._name_and_type = re.compile(f"(?s:(?!{re.escape(tags.dsml)}).)*?({types})")
         # What a parameter's value ends with: the call goes on, or ends.
         self._goes_on = f"{self._close}\n{self._open}"
         self._ends = self._close + self._invoke_close
@@ -183,10 +183,10 @@ class CallBlocks:
         """A call: where it ends, the tool's name, and its arguments as JSON."""
         text = self._text
         start = self._past(self._invoke_open, at)
-        stop = text.find(NAME_END, start)
-        if stop < 0 or text.find(DSML, start, stop) >= 0:
+        stop = text.find(self._name_end, start)
+        if stop < 0 or text.find(self._dsml, start, stop) >= 0:
             raise ValueError
-        at = stop + len(NAME_END)
+        at = stop + len(self._name_end)
         arguments: dict[str, str] = {}
         if not text.startswith(self._invoke_close, at):
             at = self._parameters(self._past(self._open, at), arguments)
@@ -197,9 +197,8 @@ class CallBlocks:
         """Reads parameters from the name of the first on. Returns where the last one ends."""
         text = self._text
         while True:
-            key_end, is_text = self._key_end(at)
+            key_end, start, is_text = self._key_end(at)
             key = text[at:key_end]
-            start = key_end + len(STRING_TRUE if is_text else STRING_FALSE)
             end, goes_on = self._value_end(start)
             if key in arguments:
                 raise ValueError
@@ -211,12 +210,12 @@ class CallBlocks:
                 return end + len(self._close)
             at = end + len(self._goes_on)
 
-    def _key_end(self, start: int) -> tuple[int, bool]:
-        """Where a name ends, which may hold anything but markup, and whether its value is text."""
-        match = _NAME_AND_TYPE.match(self._text, start)
+    def _key_end(self, start: int) -> tuple[int, int, bool]:
+        """Where a name ends, where the value begins, and whether that is text."""
+        match = self._name_and_type.match(self._text, start)
         if match is None:
             raise ValueError
-        return match.start(1), match[1] == STRING_TRUE
+        return match.start(1), match.end(), self._types[match[1]]
 
     def _value_end(self, start: int) -> tuple[int, bool]:
         """Where a value ends: at a closing tag after which the call goes on, or ends."""
@@ -247,61 +246,64 @@ class UserTurnPart(NamedTuple):
     end: int
 
 
-def user_turn_parts(text: str, start: int, end: int, image: str | None) -> list[UserTurnPart]:
+def user_turn_parts(text: str, start: int, end: int, dialect: Dialect) -> list[UserTurnPart]:
     """A user turn, cut into results and the stretches of text between them.
 
     A result ends at the first closing tag that ends the turn or is followed by a blank line. But
     where an image stands right before a closing tag, it is that tag which ends the result.
     """
     results: list[UserTurnPart] = []
-    at = start
-    closes = _ResultEnds(text, end, image)
-    while (opening := _result_start(text, at, end)) is not None:
-        closing = closes.of(opening)
+    at, words = start, dialect.texts
+    bounds = _ResultBounds(text, end, dialect)
+    while (opening := bounds.next_start(at)) is not None:
+        closing = bounds.end_of(opening)
         if closing is None:
             break
         if opening > at:
             results.append(UserTurnPart(False, at, opening - len(BLANK_LINE)))
-        results.append(UserTurnPart(True, opening + len(RESULT_START), closing))
-        at = closing + len(RESULT_END)
+        results.append(UserTurnPart(True, opening + len(words.result_start), closing))
+        at = closing + len(words.result_end)
         if at == end:
             return results
         at += len(BLANK_LINE)
     return [*results, UserTurnPart(False, at, end)]
 
 
-def _result_start(text: str, at: int, end: int) -> int | None:
-    if text.startswith(RESULT_START, at, end):
-        return at
-    place = text.find(BLANK_LINE + RESULT_START, at, end)
-    return None if place < 0 else place + len(BLANK_LINE)
+class _ResultBounds:
+    """Where results begin and end, in a turn that ends at `end`. It is asked from left to right."""
 
-
-class _ResultEnds:
-    """Where results end, in a turn that ends at `end`. It is asked from left to right."""
-
-    def __init__(self, text: str, end: int, image: str | None) -> None:
-        self._text, self._end = text, end
-        self._shut_image = None if image is None else image + RESULT_END
+    def __init__(self, text: str, end: int, dialect: Dialect) -> None:
+        image = dialect.image_token
+        self._text, self._end, self._words = text, end, dialect.texts
+        self._shut_image = None if image is None else image + dialect.texts.result_end
         self._image_at = -1 if image is not None else end
 
-    def of(self, opening: int) -> int | None:
+    def next_start(self, at: int) -> int | None:
+        """Where the next result begins: right here, or behind a blank line."""
+        opening = self._words.result_start
+        if self._text.startswith(opening, at, self._end):
+            return at
+        place = self._text.find(BLANK_LINE + opening, at, self._end)
+        return None if place < 0 else place + len(BLANK_LINE)
+
+    def end_of(self, opening: int) -> int | None:
         """The closing tag of the result that opens here."""
-        at = self._text.find(RESULT_END, opening, self._end)
+        closing = self._words.result_end
+        at = self._text.find(closing, opening, self._end)
         while at >= 0:
-            after = at + len(RESULT_END)
+            after = at + len(closing)
             if after == self._end:
                 return at
             if self._text.startswith(BLANK_LINE, after, self._end) and not self._cuts(after):
                 return at
-            at = self._text.find(RESULT_END, at + 1, self._end)
+            at = self._text.find(closing, at + 1, self._end)
         return None
 
     def _cuts(self, after: int) -> bool:
         """Whether a result that ended here would leave the end of another without its beginning."""
         if self._shut_image is None or self._next_image(after) == self._end:
             return False
-        opening = _result_start(self._text, after + len(BLANK_LINE), self._end)
+        opening = self.next_start(after + len(BLANK_LINE))
         return opening is None or self._image_at < opening
 
     def _next_image(self, at: int) -> int:

@@ -15,12 +15,12 @@ from dsv4._decode.prompt_scan import (
     LexemeKind,
     PromptLexeme,
     PromptReading,
+    PromptSpelling,
     ScannedPrompt,
     lexemes,
 )
 from dsv4._decode.turn_splitter import PromptTurn, TurnSplitter, TurnState
 from dsv4._encode.prompt import BLANK_LINE
-from dsv4._format import tokens
 from dsv4._format.dialects import Dialect
 
 
@@ -93,7 +93,7 @@ def _without_answer(turn: PromptTurn, reasons: bool, scan: ScannedPrompt) -> Ite
 
 def _first_trace(start: int, end: int, reasons: bool, scan: ScannedPrompt) -> int | None:
     """Where the first thing stands that only an answer writes."""
-    thought = scan.text.find(tokens.THINK_END, start, end) if reasons else -1
+    thought = scan.text.find(scan.dialect.tokens.think_end, start, end) if reasons else -1
     block = scan.blocks.next_in(start, end)
     places = [place for place in (thought, block) if place is not None and place >= 0]
     return min(places, default=None)
@@ -105,8 +105,8 @@ def _separate_answers(turn: PromptTurn, reasons: bool, scan: ScannedPrompt) -> I
     while True:
         content = at
         if reasons:
-            thought = scan.text.find(tokens.THINK_END, at, turn.end)
-            content = at if thought < 0 else thought + len(tokens.THINK_END)
+            thought = scan.text.find(scan.dialect.tokens.think_end, at, turn.end)
+            content = at if thought < 0 else thought + len(scan.dialect.tokens.think_end)
         end = _end_of_content(content, turn.end, reasons, scan)
         if end is None:
             yield replace(turn, start=at)
@@ -118,7 +118,7 @@ def _separate_answers(turn: PromptTurn, reasons: bool, scan: ScannedPrompt) -> I
 
 def _end_of_content(start: int, end: int, reasons: bool, scan: ScannedPrompt) -> int | None:
     """Where an answer's content and calls end, if another answer follows."""
-    thought = scan.text.find(tokens.THINK_END, start, end) if reasons else -1
+    thought = scan.text.find(scan.dialect.tokens.think_end, start, end) if reasons else -1
     block = scan.blocks.next_in(start, end)
     if block is not None and (thought < 0 or block < thought):
         stop = scan.blocks.by_start[block][0]
@@ -154,7 +154,8 @@ class PromptPlan:
         has_token = self.dialect.system_token is not None
         goes_on = self.opened and bool(self.reading.context)
         self.splitter = TurnSplitter(
-            *(self.text, listed, self.start, has_token, interpretation.trusted),
+            *(self.text, listed, self.start, has_token, self.dialect.made[PromptSpelling].tasks),
+            interpretation.trusted,
             TurnState.SYSTEM if goes_on else TurnState.BETWEEN,
             interpretation.joined,
         )
@@ -200,8 +201,9 @@ class PromptPlan:
     def _read_opening(self) -> int:
         """BOS, the system token and the effort. Returns where the first turn begins."""
         text, reading, at = self.text, self.reading, 0
-        if text.startswith(tokens.BOS):
-            reading.bos, at = True, len(tokens.BOS)
+        bos = self.dialect.tokens.bos
+        if text.startswith(bos):
+            reading.bos, at = True, len(bos)
         token = self.dialect.system_token
         if token is not None and text.startswith(token, at):
             self.opened, at = True, at + len(token)
@@ -307,7 +309,7 @@ class PromptPlan:
             self._sections[n - 1], self._sections[before] = sections[-1:], sections[:-1]
             return
         if self.shows_reasoning(n):
-            at = self.text.find(tokens.THINK_END, question.start, question.end)
+            at = self.text.find(self.dialect.tokens.think_end, question.start, question.end)
         else:
             block = self.scan.blocks.ending_at(question.start, question.end)
             at = -1 if block is None else block[0]
@@ -326,8 +328,9 @@ class PromptPlan:
             at = self.text.rfind(image, turn.start, turn.end) + len(image)
             if at < turn.start + len(image):
                 continue
-            if self.text.startswith(tokens.RESULT_END, at, turn.end):
-                at += len(tokens.RESULT_END)
+            result_end = self.dialect.texts.result_end
+            if self.text.startswith(result_end, at, turn.end):
+                at += len(result_end)
             if at < turn.end and not self.text.startswith(BLANK_LINE, at):
                 parted.append(PromptTurn("system", at, turn.end, task=turn.task))
                 turn.end, turn.task = at, None
@@ -369,7 +372,8 @@ class PromptPlan:
             return False
         if not self.shows_reasoning(n) or before.after_task:
             return False
-        ends = [self.text.find(tokens.THINK_END, t.start, t.end) >= 0 for t in (before, turn)]
+        think_end = self.dialect.tokens.think_end
+        ends = [self.text.find(think_end, t.start, t.end) >= 0 for t in (before, turn)]
         return not ends[0] or (turn.role == "assistant" and not ends[1])
 
     def parts_of(self, n: int) -> list[UserTurnPart]:
@@ -377,7 +381,7 @@ class PromptPlan:
         matters whether a turn has any text."""
         turn = self.turns[n]
         if self.interpretation.results and turn.task is None and self._may_have_results(turn):
-            parts = user_turn_parts(self.text, turn.start, turn.end, self.dialect.image_token)
+            parts = user_turn_parts(self.text, turn.start, turn.end, self.dialect)
             called = self.scan.first_call < turn.start or not self.dialect.results_ask
             if called or any(map(self._is_pictured, parts)):
                 return parts
@@ -388,7 +392,7 @@ class PromptPlan:
         return bool(self.scan.sections) or self._may_have_results(turn)
 
     def _may_have_results(self, turn: PromptTurn) -> bool:
-        return self.text.find(tokens.RESULT_START, turn.start, turn.end) >= 0
+        return self.text.find(self.dialect.texts.result_start, turn.start, turn.end) >= 0
 
     def _is_pictured(self, part: UserTurnPart) -> bool:
         token = self.dialect.image_token

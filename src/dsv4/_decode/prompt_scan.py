@@ -13,13 +13,14 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, auto
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple, cast
 
 from dsv4._decode.part_readers import CallBlocks, Section, sections
 from dsv4._encode.inputs import as_inputs
 from dsv4._format import tokens
 from dsv4._format.dialects import DIALECTS, Dialect
+from dsv4._format.tokens import Tokens
 from dsv4.errors import OptionError
 from dsv4.request import Request
 from dsv4.types import DialectName, Effort
@@ -115,23 +116,9 @@ class LexemeKind(IntEnum):
 
 
 HEADERS = (LexemeKind.THINK, LexemeKind.ANSWER)
-
-
-_KINDS: dict[str, LexemeKind] = {
-    str(tokens.USER): LexemeKind.USER,
-    tokens.ASSISTANT + tokens.THINK_START: LexemeKind.THINK,
-    tokens.ASSISTANT + tokens.THINK_END: LexemeKind.ANSWER,
-    str(tokens.EOS): LexemeKind.EOS,
-    str(tokens.LATEST_REMINDER): LexemeKind.REMINDER,
-    **{str(token): LexemeKind.TASK for token in tokens.TASK_TOKENS.values()},
-    str(tokens.ACTION): LexemeKind.ACTION,
-}
+# Anything that has the form of the released tokens: it takes less time than a choice between many.
 _OPENING, _CLOSING = tokens.USER.split("User")
-# Anything that has the form of a token: it takes less time than a choice between many.
-_TOKEN = re.compile(
-    f"{_OPENING}[^{_CLOSING}<]+{_CLOSING}({tokens.THINK_START}|{tokens.THINK_END})?"
-)
-TASK_NAMES = {str(token): task for task, token in tokens.TASK_TOKENS.items()}
+_TOKEN_FORM = f"{_OPENING}[^{_CLOSING}<]+{_CLOSING}"
 
 
 class PromptLexeme(NamedTuple):
@@ -148,13 +135,36 @@ _fast_lexeme: Callable[[tuple[LexemeKind, int, int]], PromptLexeme] = partial(
 )
 
 
-@lru_cache
-def _kinds(dialect: Dialect) -> dict[str, LexemeKind]:
-    """How the structural tokens of a dialect are spelled."""
-    kinds = dict(_KINDS)
-    if dialect.system_token is not None:
-        kinds[str(dialect.system_token)] = LexemeKind.SYSTEM
-    return kinds
+class PromptSpelling:
+    """How the structural tokens of a dialect are spelled: `dialect.made[PromptSpelling]`."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        own = dialect.tokens
+        self.tasks = {str(token): task for task, token in own.tasks.items()}
+        self.kinds: dict[str, LexemeKind] = {
+            str(own.user): LexemeKind.USER,
+            own.assistant + own.think_start: LexemeKind.THINK,
+            own.assistant + own.think_end: LexemeKind.ANSWER,
+            str(own.eos): LexemeKind.EOS,
+            str(own.latest_reminder): LexemeKind.REMINDER,
+            **dict.fromkeys(self.tasks, LexemeKind.TASK),
+            str(own.action): LexemeKind.ACTION,
+        }
+        if dialect.system_token is not None:
+            self.kinds[str(dialect.system_token)] = LexemeKind.SYSTEM
+        self.token = self._token_pattern(own)
+
+    def _token_pattern(self, own: Tokens) -> re.Pattern[str]:
+        """What finds them. Its group is a think token, which follows other tokens than the
+        assistant's too."""
+        thinks = f"({re.escape(own.think_start)}|{re.escape(own.think_end)})?"
+        heads = [
+            own.assistant,
+            *(kind for kind in self.kinds if not kind.startswith(own.assistant)),
+        ]
+        if all(map(re.compile(_TOKEN_FORM).fullmatch, heads)):
+            return re.compile(_TOKEN_FORM + thinks)
+        return re.compile(f"(?:{'|'.join(map(re.escape, heads))}){thinks}")
 
 
 def lexemes(
@@ -164,7 +174,7 @@ def lexemes(
 
     Nothing inside a protected stretch is one: schemas and arguments may spell anything.
     """
-    listed = list(_tokens(text, _kinds(dialect), start))
+    listed = list(_tokens(text, dialect.made[PromptSpelling], start))
     stretches = sorted(protected)
     if stretches:
         starts = [first for first, _ in stretches]
@@ -173,8 +183,9 @@ def lexemes(
     return [*listed, PromptLexeme(LexemeKind.END, len(text), len(text))]
 
 
-def _tokens(text: str, kinds: dict[str, LexemeKind], start: int) -> Iterator[PromptLexeme]:
-    for match in _TOKEN.finditer(text, start):
+def _tokens(text: str, spelling: PromptSpelling, start: int) -> Iterator[PromptLexeme]:
+    kinds = spelling.kinds
+    for match in spelling.token.finditer(text, start):
         token = match[0]
         kind = kinds.get(token)
         if kind is None and match[1]:  # a think token after another than the assistant's

@@ -19,16 +19,22 @@ from dsv4._decode.prompt_scan import (
     ScannedPrompt,
     lexemes,
 )
-from dsv4._format import tokens
-from dsv4._format.texts import DEVELOPER_MESSAGE
-from dsv4._format.tokens import ONE_RESULT_END, ONE_RESULT_START, RESULTS_END, RESULTS_START
+from dsv4._format.dialects import Dialect
 
-_CLOSINGS = {
-    ONE_RESULT_END + RESULTS_END + tokens.THINK_START: LexemeKind.THINK,
-    ONE_RESULT_END + RESULTS_END + tokens.THINK_END: LexemeKind.ANSWER,
-}
-_BLOCK_OPEN = RESULTS_START + ONE_RESULT_START
-_NEXT_RESULT = ONE_RESULT_END + ONE_RESULT_START
+
+class _ResultWords:
+    """What stands around results, as a dialect spells it."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        own, words = dialect.tokens, dialect.texts
+        self.end = words.one_result_end
+        self.block_open = words.results_start + words.one_result_start
+        self.between = words.one_result_end + words.one_result_start
+        closing = words.one_result_end + words.results_end
+        self.closings = {
+            closing + own.think_start: LexemeKind.THINK,
+            closing + own.think_end: LexemeKind.ANSWER,
+        }
 
 
 def read_v32(scan: ScannedPrompt, interpretation: Interpretation) -> PromptReading:
@@ -64,8 +70,10 @@ class _ReaderV32:
         self._turns: list[_TurnV32] = []
         self._header: LexemeKind | None = None  # of the answer that is to come
         self._headers: list[LexemeKind] = []
-        self.reading.bos = self._text.startswith(tokens.BOS)
-        self._start = len(tokens.BOS) if self.reading.bos else 0
+        self._own = scan.dialect.tokens
+        self._words = scan.dialect.made[_ResultWords]
+        self.reading.bos = self._text.startswith(self._own.bos)
+        self._start = len(self._own.bos) if self.reading.bos else 0
         self._walk()
         self._write()
 
@@ -118,9 +126,9 @@ class _ReaderV32:
         self._turns.append(_TurnV32("assistant", at, lexeme.start, self._header))
         self._header = None
         block = self._scan.blocks.ending_at(at, lexeme.start)
-        if block is None or not self._text.startswith(_BLOCK_OPEN, lexeme.end):
+        if block is None or not self._text.startswith(self._words.block_open, lexeme.end):
             return lexeme.end
-        return self._results(lexeme.end + len(_BLOCK_OPEN), len(block[1]), bound)
+        return self._results(lexeme.end + len(self._words.block_open), len(block[1]), bound)
 
     def _results(self, at: int, calls: int, bound: int) -> int:
         """The results after an answer: one for each call, or fewer in a block without an end.
@@ -129,32 +137,32 @@ class _ReaderV32:
         block without an end; whatever else, a result does not reach into the next block.
         """
         text, start = self._text, at
-        limit = text.find(_BLOCK_OPEN, at)
+        limit = text.find(self._words.block_open, at)
         limit = len(text) if limit < 0 else limit
         for call in range(calls - 1):
-            end = text.find(_NEXT_RESULT, at, limit)
+            end = text.find(self._words.between, at, limit)
             if end < 0:
                 return self._some_results(start, calls, bound)
             self._turns.append(_TurnV32("tool", at, end, call=call))
-            at = end + len(_NEXT_RESULT)
-        ends = [(end, c) for c in _CLOSINGS if (end := text.find(c, at, limit)) >= 0]
+            at = end + len(self._words.between)
+        ends = [(end, c) for c in self._words.closings if (end := text.find(c, at, limit)) >= 0]
         if not ends:
             return self._some_results(start, calls, bound)
         end, closing = min(ends)
         self._turns.append(_TurnV32("tool", at, end, call=calls - 1))
-        return self._open(_CLOSINGS[closing], end + len(closing))
+        return self._open(self._words.closings[closing], end + len(closing))
 
     def _some_results(self, at: int, calls: int, bound: int) -> int:
         text = self._text
         while self._turns[-1].role == "tool" and self._turns[-1].start >= at:
             self._turns.pop()
         for call in range(calls):
-            follows = text.find(_NEXT_RESULT, at, bound) if call < calls - 1 else -1
-            end = follows if follows >= 0 else text.rfind(ONE_RESULT_END, at, bound)
+            follows = text.find(self._words.between, at, bound) if call < calls - 1 else -1
+            end = follows if follows >= 0 else text.rfind(self._words.end, at, bound)
             if end < 0:
                 break
             self._turns.append(_TurnV32("tool", at, end, call=call))
-            at = end + len(_NEXT_RESULT if follows >= 0 else ONE_RESULT_END)
+            at = end + len(self._words.between if follows >= 0 else self._words.end)
             if follows < 0:
                 return at
         return at
@@ -216,8 +224,9 @@ class _ReaderV32:
         sections = [s for s in self._sections(at, turn.end) if s.start == at]
         if sections:
             at = sections[0].end
-        if self._interpretation.sections and self._text.startswith(DEVELOPER_MESSAGE, at, turn.end):
-            content = self._text[at + len(DEVELOPER_MESSAGE) : turn.end]
+        words = self._scan.dialect.texts.developer_message
+        if self._interpretation.sections and self._text.startswith(words, at, turn.end):
+            content = self._text[at + len(words) : turn.end]
             if content:
                 message = self._add("developer", content)
                 for section in sections:
@@ -240,10 +249,10 @@ class _ReaderV32:
         index = len(self.reading.messages)
         message: dict[str, Any] = {"role": "assistant", "content": ""}
         if self.reading.thinking and n > self._last:
-            end = self._text.find(tokens.THINK_END, at, turn.end)
+            end = self._text.find(self._own.think_end, at, turn.end)
             if end >= 0:
                 message["reasoning_content"] = self._text[at:end]
-                at = end + len(tokens.THINK_END)
+                at = end + len(self._own.think_end)
         if turn.header is None:
             note = "no header shows where it begins"
             self.reading.note("boundary-lost", turn.start, turn.end, note, index)

@@ -9,8 +9,7 @@ from dsv4._decode.plan_v4 import PromptPlan
 from dsv4._decode.prompt_scan import Interpretation, LexemeKind, PromptReading, ScannedPrompt
 from dsv4._decode.turn_splitter import PromptTurn
 from dsv4._encode.prompt import BLANK_LINE
-from dsv4._format import tokens
-from dsv4._format.dialects import NAME_END, Dialect
+from dsv4._format.dialects import Dialect
 
 # User turns that follow each other.
 
@@ -204,13 +203,14 @@ class _MessageWriterV4:
             self._note("boundary-lost", turn.start, turn.end, "no header shows where it begins")
         reasoning = None
         if self._plan.shows_reasoning(n):
-            reasoning_end = self._text.find(tokens.THINK_END, at, end)
+            think_end = self._plan.dialect.tokens.think_end
+            reasoning_end = self._text.find(think_end, at, end)
             if reasoning_end < 0 and self._is_open_end(n, turn):
                 self._reading.prefix = self._text[at:end]
                 self._note("open-reasoning", at, end, "reasoning that has not ended")
                 return
             if reasoning_end >= 0:
-                reasoning, at = self._text[at:reasoning_end], reasoning_end + len(tokens.THINK_END)
+                reasoning, at = self._text[at:reasoning_end], reasoning_end + len(think_end)
         elif turn.header is LexemeKind.ANSWER and self._reading.thinking and n < self._plan.last:
             self._note("reasoning-dropped", at, at, "its reasoning was left out of the prompt")
         block = self._plan.scan.blocks.ending_at(at, end)
@@ -243,7 +243,7 @@ class _MessageWriterV4:
         names = [t["function"]["name"] for m in self._messages for t in m.get("tools", ())]
         openings = {"required": str(tags.block_open)} if names else {}
         for name in names:
-            openings.setdefault(name, f"{tags.block_open}{tags.invoke_open}{name}{NAME_END}")
+            openings.setdefault(name, f"{tags.block_open}{tags.invoke_open}{name}{tags.name_end}")
         return next((choice for choice, opening in openings.items() if opening == text), None)
 
     def _is_open_end(self, n: int, turn: PromptTurn) -> bool:
@@ -254,7 +254,8 @@ class _MessageWriterV4:
         message = self._messages[-1]
         message["task"] = task
         if task == "read_url" and isinstance(message["content"], str):
-            before, token, url = message["content"].rpartition(tokens.EXTRACTED_URL)
+            url_token = self._plan.dialect.tokens.extracted_url
+            before, token, url = message["content"].rpartition(url_token)
             if token and url:
                 message["content"], message["extracted_url"] = before, url
 

@@ -20,7 +20,7 @@ from dsv4._decode.reader_v4 import read_v4
 from dsv4._decode.reader_v32 import read_v32
 from dsv4._encode.prompt import Prompt
 from dsv4._format import tokens
-from dsv4._format.dialects import DIALECTS, NAME_END, V3_2, V3_2_SERVED, Dialect, dialect_named
+from dsv4._format.dialects import DIALECTS, SERVED_AS, Dialect, dialect_named
 from dsv4.errors import Error, OptionError, ParseError, mismatch, short_repr
 from dsv4.request import Request
 
@@ -48,8 +48,10 @@ def decode_prompt(prompt: str | Prompt, dialect: str | Dialect | None, strict: b
     else:
         likely = source.dialects
         candidates = tuple(dict.fromkeys((*likely, *DIALECTS.values())))
-    if V3_2_SERVED.tools_open in source.text:
-        candidates = tuple(d for t in candidates for d in ((V3_2_SERVED, t) if t is V3_2 else (t,)))
+    for release, served in SERVED_AS.items():
+        if release in candidates and served.tools_open in source.text:
+            at = candidates.index(release)
+            candidates = (*candidates[:at], served, *candidates[at:])
     first: Decoded | None = None
     for candidate in candidates:
         decoded = _decode_as(source, candidate, likely)
@@ -102,8 +104,8 @@ class _PromptSource:
 def _decode_as(source: _PromptSource, dialect: Dialect, likely: tuple[Dialect, ...]) -> Decoded:
     """The prompt as one of a dialect."""
     scan = ScannedPrompt(source.mask.text, dialect, source.images)
-    served = dialect is V3_2_SERVED
-    release = V3_2 if served else dialect
+    release = next((one for one, served in SERVED_AS.items() if served is dialect), dialect)
+    served = release is not dialect
     others = [other for other in likely if other is not release]
     same_text: Decoded | None = None
     first: Decoded | None = None
@@ -120,7 +122,7 @@ def _decode_as(source: _PromptSource, dialect: Dialect, likely: tuple[Dialect, .
             if differing is None:
                 others = [other for other in others if _may_be_too(source, other, release)]
         names = (release.name, *(other.name for other in others))
-        notes = (*log_notes(source.text), *reading.notes, *_dialect_notes(names, served))
+        notes = (*log_notes(source.text, dialect), *reading.notes, *_dialect_notes(names, served))
         if prompt is not None and source.is_same_text(prompt):
             if differing is None:
                 return Decoded(request, True, notes, names)
@@ -139,7 +141,7 @@ def _may_be_too(source: _PromptSource, other: Dialect, written: Dialect) -> bool
 
     Whether results ask shows only in what is dropped: the other one must write the prompt, too.
     """
-    if other.results_ask == written.results_ask or tokens.RESULT_START not in source.text:
+    if other.results_ask == written.results_ask or other.texts.result_start not in source.text:
         return True
     return _decode_as(source, other, ()).exact
 
@@ -152,11 +154,12 @@ _ESCAPED = {"n": "\n", "r": "\r", "t": "\t", "\\": "\\", "'": "'", '"': '"'}
 _STRING_END = {quote: re.compile(rf"(?:[^{quote}\\]|\\.)*") for quote in "'\""}
 
 
-def log_notes(text: str) -> Iterator[Note]:
+def log_notes(text: str, dialect: Dialect) -> Iterator[Note]:
     """What shows that a text is a line of a log, or a string with its escapes, and no prompt."""
-    begin = text.find(tokens.BOS)
+    bos = dialect.tokens.bos
+    begin = text.find(bos)
     if begin > 0:
-        problem = f"text before {tokens.BOS}, as of a log, which is read as part of the prompt"
+        problem = f"text before {bos}, as of a log, which is read as part of the prompt"
         yield Note("text-before-bos", 0, begin, None, problem)
     escaped = text.find("\\n")
     if escaped >= 0 and "\n" not in text.strip():
@@ -221,11 +224,12 @@ def _token_note(text: str, place: tuple[int, int]) -> Note:
 
 def _hints(text: str, dialect: Dialect) -> Iterator[str]:
     """Habits of other servers (docs/servers.md) that the prompt shows."""
-    if tokens.EOS + tokens.ASSISTANT in text:
+    own, tags = dialect.tokens, dialect.tags
+    if own.eos + own.assistant in text:
         yield "it has a header before every answer, as deepseek-recipe and llama.cpp write it"
-    if text.endswith(dialect.tags.block_open):
+    if text.endswith(tags.block_open):
         yield "it ends with an open block of calls, as the official API writes it"
-    if NAME_END + dialect.tags.invoke_close.lstrip("\n") in text:
+    if tags.name_end + tags.invoke_close.lstrip("\n") in text:
         yield "it has no line for a call without arguments, as deepseek-recipe writes it"
 
 

@@ -6,12 +6,12 @@ what each token does in each state, and the functions look ahead where it depend
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, auto
 from functools import cached_property
 
-from dsv4._decode.prompt_scan import HEADERS, TASK_NAMES, LexemeKind, PromptLexeme
+from dsv4._decode.prompt_scan import HEADERS, LexemeKind, PromptLexeme
 
 
 class TurnState(IntEnum):
@@ -52,6 +52,7 @@ class TurnSplitter:
     lexemes: list[PromptLexeme]
     start: int
     has_system_token: bool
+    tasks: Mapping[str, str]  # the name of each task, by its token
     trusted: bool
     initial: TurnState = TurnState.BETWEEN
     joined: bool = False
@@ -229,7 +230,7 @@ class TurnSplitter:
         return self._task(lexeme)
 
     def _task(self, lexeme: PromptLexeme) -> bool:
-        self.turns[-1].task = TASK_NAMES[self.text[lexeme.start : lexeme.end]]
+        self.turns[-1].task = self.tasks[self.text[lexeme.start : lexeme.end]]
         return self._enter(TurnState.TASKED, lexeme)
 
     def _nothing(self, index: int, lexeme: PromptLexeme) -> bool:

@@ -346,7 +346,9 @@ def is_same_value(copy: object, original: object) -> bool:
         return False
 
 
-def _written_schemas(tools: object, named: bool, namespace_end: str | None, location: Location) -> str:
+def _written_schemas(
+    tools: object, named: bool, namespace_end: str | None, location: Location
+) -> str:
     listed = maybe_list(tools)
     if listed is None:
         raise refusal(location, mismatch(tools, "a list of tools"))
@@ -355,7 +357,9 @@ def _written_schemas(tools: object, named: bool, namespace_end: str | None, loca
     )
 
 
-def _written_schema(tool: object, named: bool, namespace_end: str | None, location: Location) -> str:
+def _written_schema(
+    tool: object, named: bool, namespace_end: str | None, location: Location
+) -> str:
     fields, function = function_of(tool, named, location)
     inside = function_location(fields, function, location)
     if namespace_end and _has_name(function):

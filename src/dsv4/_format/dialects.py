@@ -387,11 +387,15 @@ V3_2_SERVED = replace(
     V3_2, name="v3.2-served", tools_section="".join(line for line in _LINES if line != "\n")
 )
 """The dialect "v3.2" as vLLM and SGLang write it: without the blank lines of the tools text."""
+SERVED_AS: Mapping[Dialect, Dialect] = MappingProxyType({V3_2: V3_2_SERVED})
+"""Releases of which servers have a spelling of their own that is no release."""
 
 _RELEASES = (V4, V4_0731, V4_VISION, V4_1, V4_1_1017, V3_2)
 _BY_NAME = {release.name: release for release in _RELEASES}
 DIALECTS: Mapping[str, Dialect] = MappingProxyType(_BY_NAME)
 """Every release of the format that is known, by its name."""
+BUNDLED = V4
+"""The dialect of the vocabulary that is installed with the package."""
 
 # The names of checkpoints. A name may have owners, providers and folders before the version, and a
 # size, a date or a quantisation behind it; the last version in it counts. The minor number stands

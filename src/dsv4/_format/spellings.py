@@ -12,7 +12,8 @@ WORD = "DSML"
 BAR = str(tokens.DSML)[0]
 BARS = "｜|‖│¦∣︱ǀ￨❘┃║⏐丨"
 # Characters that nobody sees, among the bars.
-ZERO_WIDTH = "\u200b\u200c\u200d\u2060\ufeff"
+HIDING_MARK = "\U000f0001"  # of our own: see `_parse/respelling.py`
+ZERO_WIDTH = f"\u200b\u200c\u200d\u2060\ufeff{HIDING_MARK}"
 # What opens and closes a tag: ASCII, or full-width.
 BRACKET, WIDE_BRACKET = "<", "＜"
 OPENING_BRACKETS = BRACKET + WIDE_BRACKET

@@ -33,11 +33,12 @@ from dsv4._parse.holds import Hold, hold_of
 from dsv4._parse.lexer import read_tag
 from dsv4._parse.read_completion import read_completion, read_strict_completion
 from dsv4._parse.reading import PROSE, ParserState, Reading
+from dsv4._parse.respelling import Respelling, read_spelling
 from dsv4._parse.speculation import Speculation
 from dsv4._parse.stop_strings import StopStrings
 from dsv4._parse.text_buffer import TextBuffer
 from dsv4._parse.values import ParameterValue
-from dsv4.errors import OptionError, short_repr
+from dsv4.errors import OptionError, ParseError, short_repr
 from dsv4.types import DialectName
 
 _LINE_BREAK = "\n"
@@ -65,6 +66,10 @@ class StreamParser:
 
     Raises an `OptionError` for an option that is not what it should be.
     """
+
+    dialect: Dialect
+    """The release whose spelling is right."""
+    _respelling: Respelling | None = None
 
     def __init__(
         self,
@@ -95,9 +100,14 @@ class StreamParser:
         if not callable(new_id):
             raise OptionError("new_id", f"found {short_repr(new_id)}, expected a function")
         stops = options.checked_stops(stop)
+        self.dialect = dialect_named("v4" if dialect is None else dialect)
+        read_dialect = self.dialect.made[read_spelling]
+        respelling = None if read_dialect is self.dialect else Respelling(self.dialect)
+        if respelling is not None:
+            prefix, stops = respelling.as_read(prefix), list(map(respelling.as_read, stops))
         settings = options.ParserSettings(
-            dialect=dialect_named("v4" if dialect is None else dialect),
-            tools=DeclaredTools(options.checked_tools(tools)),
+            dialect=read_dialect,
+            tools=DeclaredTools(options.checked_tools(tools), self.dialect.tags.namespace_end),
             forbidden=tool_choice == "none",
             whole_calls=options.checked_word("calls", calls, ("streamed", "whole")) == "whole",
             new_id=new_id,
@@ -119,6 +129,8 @@ class StreamParser:
         self._choose()
         if prefix:
             self._continue(prefix)
+        if respelling is not None:  # from here on, so that nothing is asked for each piece
+            self.__class__, self._respelling = _RespelledParser, respelling
 
     # What comes in, and what may go by.
 
@@ -333,3 +345,44 @@ class StreamParser:
         self._catch_up()
         self._choose()
         return self._speculation.certain
+
+
+class _RespelledParser(StreamParser):
+    """A parser of a dialect that spells V4's markup in another way."""
+
+    _respelling: Respelling
+
+    def feed(self, text: str) -> list[Event]:
+        if not isinstance(text, str):
+            return super().feed(text)
+        # What is read inert comes here by way of `feed_inert`.
+        return self._feed_all(self._respelling.read(text, self._inert))
+
+    def _feed_all(self, pieces: list[tuple[str, bool]]) -> list[Event]:
+        events: list[Event] = []
+        before = self._inert
+        for piece, self._inert in pieces:
+            events += super().feed(piece)
+        self._inert = before
+        return self._respelling.given(events)
+
+    def finish(self, reason: Reason | None = None) -> list[Event]:
+        respelling = self._respelling
+        events = [] if self._finished else self._feed_all(respelling.rest())
+        try:
+            return events + respelling.given(super().finish(reason), final=True)
+        except ParseError as error:
+            raise respelling.own_error(error) from None
+
+    def _read_plainly(self, text: str) -> StrictMessage | None:
+        return None
+
+    @property
+    def held(self) -> str:
+        """The text that has come and waits for what follows it."""
+        return self._respelling.own(super().held) + self._respelling.waiting
+
+    @property
+    def position(self) -> int:
+        """How many characters of the text are done with."""
+        return self._respelling.place(super().position)

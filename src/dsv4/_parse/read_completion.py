@@ -5,7 +5,6 @@ from __future__ import annotations
 from dsv4._completion.events import ContentDelta, ReasoningDelta
 from dsv4._completion.reasons import Ended
 from dsv4._completion.strict import read_strictly
-from dsv4._format.dialects import NAMESPACE_END
 from dsv4._parse import quotations
 from dsv4._parse.blocks import BlockReader
 from dsv4._parse.calls import CallReader
@@ -44,9 +43,10 @@ def read_strict_completion(reading: Reading) -> Steps[None]:
         pass
     text, acting = buffer.slice(0, buffer.end), buffer.acting(0, buffer.end)
     message = read_strictly(text, reading.prose.reasoning, reading.tags, acting)
-    for name, _ in message.calls if settings.dialect.namespaces else ():
-        if name.count(NAMESPACE_END) > 1:
-            problem = f"found {name!r}, expected one {NAMESPACE_END} in it at most"
+    end = settings.dialect.namespace_end
+    for name, _ in message.calls if end else ():
+        if end and name.count(end) > 1:
+            problem = f"found {name!r}, expected one {end} in it at most"
             raise ParseError(text.find(name), problem)
     reading.prose.reasoning, tally.eos = False, message.has_eos
     # Where no tool is declared, calls are text; where none is wanted, they are left out.

@@ -23,7 +23,6 @@ from dsv4._completion.json_text import members_of
 from dsv4._completion.limits import LONGEST_NAME, MOST_CALLS, MOST_DIAGNOSTICS
 from dsv4._completion.patterns import pattern
 from dsv4._format import tokens
-from dsv4._format.dialects import NAMESPACE_END
 from dsv4._format.spellings import RELEASED_TAGS, SLASHES
 from dsv4._parse.parser_options import ParserSettings
 from dsv4._parse.quoting import PAIRS, Opening, Quoting
@@ -397,8 +396,9 @@ class Reading:
 
     def _split(self, name: str) -> tuple[str | None, str]:
         """Namespace and name, where the dialect has namespaces (format.md, section 13.3)."""
-        namespace, cut, bare = name.partition(NAMESPACE_END)
-        has_one = bool(cut) and NAMESPACE_END not in bare
+        end = self.tags.namespace_end
+        namespace, cut, bare = name.partition(end)
+        has_one = bool(cut) and end not in bare
         if has_one and (self.settings.dialect.namespaces or name in self.tools.namespaced):
             return namespace, bare
         return None, name

@@ -19,8 +19,7 @@ from dsv4._completion.message import Message, assemble
 from dsv4._encode.inputs import as_inputs, as_message, maybe_dict
 from dsv4._encode.prompt import Prompt, maybe_open_reasoning, without_final_header
 from dsv4._encode.turns import NATIVE
-from dsv4._format import tokens
-from dsv4._format.dialects import NAME_END, STRING_FALSE, STRING_TRUE, Dialect, dialect_named
+from dsv4._format.dialects import Dialect, dialect_named
 from dsv4._inputs.input_files import InputError
 from dsv4._inputs.request_bodies import RequestOverrides
 from dsv4._parse.parser import StreamParser
@@ -101,7 +100,7 @@ def _message(
     before = prefix if isinstance(prefix, str) else ours.decode(prefix)
     reader = StreamParser(
         thinking=_began_thinking(
-            before, response if isinstance(response, str) else ours.decode(response)
+            before, response if isinstance(response, str) else ours.decode(response), dialect
         ),
         tools=_tool_schemas(tools),
         dialect=dialect,
@@ -111,12 +110,13 @@ def _message(
     return _as_transformers(assemble([*fed, *parser.finish()]))
 
 
-def _began_thinking(prefix: str, response: str) -> bool:
+def _began_thinking(prefix: str, response: str, dialect: DialectName | Dialect | None) -> bool:
     """Whether the model began by thinking: the prompt says, or else what came out of it."""
-    _, header, after = prefix.rpartition(tokens.ASSISTANT)
+    own = dialect_named(dialect or "v4").tokens
+    _, header, after = prefix.rpartition(own.assistant)
     if header:
-        return tokens.THINK_END not in after
-    return tokens.THINK_END in response
+        return own.think_end not in after
+    return own.think_end in response
 
 
 def _as_transformers(message: Message) -> dict[str, Any]:
@@ -140,18 +140,18 @@ def response_template(dialect: DialectName | Dialect) -> dict[str, Any]:
     `dialect` is a dialect or its name. In such a template a parameter is read as JSON where it can
     be, whatever the model said of its type; with tools, their schemas decide.
     """
-    tags = dialect_named(dialect).tags
+    own, tags = dialect_named(dialect).tokens, dialect_named(dialect).tags
     block_open, block_close = re.escape(tags.block_open), re.escape(tags.block_close)
-    invoke_open, name_end = re.escape(tags.invoke_open), re.escape(NAME_END)
-    spellings = (re.escape(STRING_TRUE), re.escape(STRING_FALSE))
+    invoke_open, name_end = re.escape(tags.invoke_open), re.escape(tags.name_end)
+    spellings = (re.escape(tags.string_true), re.escape(tags.string_false))
     value = f"(?:{'|'.join(spellings)})(?P<value>.*?){re.escape(tags.parameter_close)}"
     return {
         "defaults": {"role": "assistant"},
-        "start_anchor_pattern": f"{re.escape(tokens.ASSISTANT)}(?:{tokens.THINK_END})?",
+        "start_anchor_pattern": f"{re.escape(own.assistant)}(?:{re.escape(own.think_end)})?",
         "fields": {
             "reasoning_content": {
-                "open": str(tokens.THINK_START),
-                "close": str(tokens.THINK_END),
+                "open": str(own.think_start),
+                "close": str(own.think_end),
                 "content": "text",
             },
             "tool_calls": {
@@ -168,7 +168,7 @@ def response_template(dialect: DialectName | Dialect) -> dict[str, Any]:
                     "function": {"name": "{name}", "arguments": "{content}"},
                 },
             },
-            "content": {"close": str(tokens.EOS), "content": "text"},
+            "content": {"close": str(own.eos), "content": "text"},
         },
     }
 

@@ -27,7 +27,7 @@ from dsv4 import types
 from dsv4._completion.message import ToolCall, assemble
 from dsv4._encode.encode import encode
 from dsv4._encode.prompt import Piece, Prompt, without_final_header
-from dsv4._format import tokens
+from dsv4._format.dialects import dialect_named
 from dsv4._parse.parser import StreamParser
 from dsv4.tokens import IdParser, Tokenizer
 
@@ -41,6 +41,7 @@ class Renderer:
     def __init__(self, tokenizer: Tokenizer, **options: Any) -> None:
         self._tokenizer = tokenizer
         self._options = {"drop_thinking": False, "dialect": tokenizer.dialect, **options}
+        self._dialect = dialect_named(self._options["dialect"])
 
     @property
     def is_prefix_stable(self) -> bool:
@@ -81,14 +82,13 @@ class Renderer:
         order of their calls by `bridge_to_next_turn`.
         """
         thinking = self._thinks_after(prompt_ids or [])
-        dialect = self._options["dialect"]
         ids = (f"call_{_digest(token_ids)}_{n}" for n in count())
         reader = StreamParser(
-            thinking=thinking, tools=tools, dialect=dialect, new_id=lambda: next(ids)
+            thinking=thinking, tools=tools, dialect=self._dialect, new_id=lambda: next(ids)
         )
         parser = IdParser(self._tokenizer, reader)
         message = assemble([*parser.feed_ids(token_ids), *parser.finish()])
-        ended = not thinking or self._tokenizer.special_id(tokens.THINK_END) in token_ids
+        ended = not thinking or self._special_id(self._dialect.tokens.think_end) in token_ids
         cut = ToolCallParseStatus.UNCLOSED_BLOCK
         return ParsedResponse(
             content=message.content or "",
@@ -102,7 +102,7 @@ class Renderer:
 
     def get_stop_token_ids(self) -> list[int]:
         """The end of a turn."""
-        return [self._tokenizer.special_id(tokens.EOS)]
+        return [self._special_id(self._dialect.tokens.eos)]
 
     def bridge_to_next_turn(
         self,
@@ -123,7 +123,7 @@ class Renderer:
         if tools and not self._declares(previous_prompt_ids, tools):
             return None
         before = [*previous_prompt_ids, *previous_completion_ids]
-        eos = self._tokenizer.special_id(tokens.EOS)
+        eos = self._special_id(self._dialect.tokens.eos)
         if before[-1:] != [eos]:
             before.append(eos)
         parsed = self.parse_response(
@@ -162,9 +162,13 @@ class Renderer:
         section = "".join(piece.text for piece in prompt.pieces if piece.field == "tools")
         return section in self._tokenizer.decode(prompt_ids)
 
+    def _special_id(self, token: str) -> int:
+        return self._tokenizer.with_dialect(self._dialect).special_id(token)
+
     def _thinks_after(self, prompt_ids: list[int]) -> bool:
         """Whether the model goes on by thinking: the last of these tokens says."""
-        start, end = map(self._tokenizer.special_id, (tokens.THINK_START, tokens.THINK_END))
+        own = self._dialect.tokens
+        start, end = self._special_id(own.think_start), self._special_id(own.think_end)
         last = next((id for id in reversed(prompt_ids) if id in (start, end)), None)
         return bool(self._options.get("thinking", True)) if last is None else last == start
 

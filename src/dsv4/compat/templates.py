@@ -4,17 +4,8 @@ from __future__ import annotations
 
 import json
 
-from dsv4._format import tokens
-from dsv4._format.dialects import (
-    DIALECTS,
-    NAME_END,
-    ROLES,
-    STRING_FALSE,
-    STRING_TRUE,
-    Dialect,
-    dialect_named,
-)
-from dsv4._format.texts import RESPONSE_FORMAT, read_text
+from dsv4._format.dialects import DIALECTS, ROLES, Dialect, dialect_named
+from dsv4._format.texts import read_text
 from dsv4.errors import OptionError, mismatch
 from dsv4.types import DialectName
 
@@ -41,7 +32,7 @@ def chat_template(dialect: DialectName | Dialect = "v4", engine: str = "transfor
     if not isinstance(engine, str) or engine not in ENGINES:
         raise OptionError("engine", mismatch(engine, f"one of {', '.join(ENGINES)}"))
     dialect = dialect_named(dialect)
-    if dialect.name not in TEMPLATED:
+    if dialect.layout != "v4":
         expected = f"one of {', '.join(TEMPLATED)}: those of templates"
         raise OptionError("dialect", mismatch(dialect.name, expected))
     template = read_text("chat_template.jinja")
@@ -73,25 +64,25 @@ def _literal(value: object) -> str:
 
 def _words(dialect: Dialect) -> list[tuple[str, str]]:
     """What the template is written with: the format's words, and what is peculiar to a dialect."""
-    tags = dialect.tags
+    own, texts, tags = dialect.tokens, dialect.texts, dialect.tags
     efforts = {name: text for name, text in dialect.efforts.items() if name.__class__ is str}
     words: dict[str, object] = {
-        **{"BOS": tokens.BOS, "EOS": tokens.EOS, "USER": tokens.USER},
-        "ASK_THINKING": tokens.ASSISTANT + tokens.THINK_START,
-        "ASK_ANSWER": tokens.ASSISTANT + tokens.THINK_END,
-        **{"REASONING_END": tokens.THINK_END, "REMINDER": tokens.LATEST_REMINDER},
+        **{"BOS": own.bos, "EOS": own.eos, "USER": own.user},
+        "ASK_THINKING": own.assistant + own.think_start,
+        "ASK_ANSWER": own.assistant + own.think_end,
+        **{"REASONING_END": own.think_end, "REMINDER": own.latest_reminder},
         **{"SYSTEM": dialect.system_token or "", "IMAGE": dialect.image_token or ""},
-        "URL": tokens.EXTRACTED_URL,
-        "TASKS": {task: str(token) for task, token in tokens.TASK_TOKENS.items()},
+        "URL": own.extracted_url,
+        "TASKS": dict(own.tasks),
         "ROLES": list(ROLES),
-        **{"RESULT_START": tokens.RESULT_START, "RESULT_END": tokens.RESULT_END},
+        **{"RESULT_START": texts.result_start, "RESULT_END": texts.result_end},
         **{"CALLS_OPEN": tags.block_open, "CALLS_CLOSE": tags.block_close},
         **{"INVOKE_OPEN": tags.invoke_open, "INVOKE_CLOSE": tags.invoke_close},
-        "NAME_END": NAME_END,
+        "NAME_END": tags.name_end,
         **{"PARAMETER_OPEN": tags.parameter_open, "PARAMETER_CLOSE": tags.parameter_close},
-        **{"STRING_TRUE": STRING_TRUE, "STRING_FALSE": STRING_FALSE},
+        **{"STRING_TRUE": tags.string_true, "STRING_FALSE": tags.string_false},
         "TOOLS_OPEN": dialect.tools_open.removesuffix("\n"),
-        **{"TOOLS_CLOSE": dialect.tools_close, "RESPONSE_FORMAT": RESPONSE_FORMAT},
+        **{"TOOLS_CLOSE": dialect.tools_close, "RESPONSE_FORMAT": texts.response_format},
         **{"EFFORTS": efforts, "EFFORT_UNSAID": dialect.efforts[None]},
         "FALSE_IS_UNSAID": dialect.false_efforts_are_none,
         "EFFORT_NUMBERED": _around_a_number(dialect),
@@ -102,7 +93,9 @@ def _words(dialect: Dialect) -> list[tuple[str, str]]:
         "RESULT_BLOCKS_NAMED": dialect.result_blocks_named,
         "DEVELOPERS": "developer" in dialect.roles,
         "ANY_ARGUMENTS": dialect.arguments == "anything",
-        "NAMESPACES": dialect.namespaces,
+        **{"NAMESPACES": dialect.namespaces, "NAMESPACE_END": tags.namespace_end},
+        "UNSUPPORTED_START": texts.unsupported_start,
+        "UNSUPPORTED_END": texts.unsupported_end,
     }
     return [(name, _literal(word)) for name, word in words.items()]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from dsv4._format import tokens
-from dsv4._format.dialects import NAME_END, STRING_FALSE, STRING_TRUE, Dialect
+from dsv4._format.dialects import Dialect
 from dsv4.errors import Location, mismatch, refusal
 from dsv4.grammar import expressions as ex
 from dsv4.grammar.expressions import Expression, Rules
@@ -31,25 +31,21 @@ from dsv4.schema import Schema
 # The format's markup. No other module of this package knows where it comes from.
 
 
-# What reasoning and content must not hold (docs/format.md, section 8).
-FORBIDDEN: tuple[str, ...] = tuple(
-    map(str, (tokens.BOS, tokens.EOS, tokens.THINK_START, tokens.THINK_END, tokens.DSML))
-)
-# Ends of the long ones, two by two: no other token has them, hardly any other text, and they are
-# quicker to look for.
+# Ends of the released tokens that are long, two by two: no other token has them, hardly any other
+# text, and they are quicker to look for.
 RARE_ENDS: dict[str, str] = {
     **dict.fromkeys((tokens.BOS, tokens.EOS), tokens.EOS[-4:]),
     **dict.fromkeys((tokens.THINK_START, tokens.THINK_END), tokens.THINK_START[1:]),
 }
-REASONING_END = str(tokens.THINK_END)
 # How a grammar writes the special tokens that a completion needs: as tokens, or as their text.
 Markers: TypeAlias = Literal["tokens", "text"]
 MARKERS: tuple[Markers, ...] = ("tokens", "text")
-# The tokens that a server must neither hide nor take apart.
-VISIBLE: tuple[str, ...] = (str(tokens.DSML), str(tokens.THINK_START), str(tokens.THINK_END))
-_MARKER_STARTS = tuple(marker[:n] for marker in VISIBLE for n in range(1, len(marker)))
-# An undeclared name is kept clear of all that markup is made of.
-NOT_IN_OTHER_NAMES = '"<>\n\r' + tokens.DSML[0]
+
+
+def visible_tokens(dialect: Dialect) -> tuple[str, ...]:
+    """The tokens that a server must neither hide nor take apart."""
+    own = dialect.tokens
+    return str(dialect.tags.dsml), str(own.think_start), str(own.think_end)
 
 
 def marker_ids(dialect: Dialect, markers: Markers | Mapping[str, int]) -> dict[str, int]:
@@ -60,13 +56,16 @@ def marker_ids(dialect: Dialect, markers: Markers | Mapping[str, int]) -> dict[s
     ids: Mapping[str, int | None] = {str(token): token.id for token in dialect.special_tokens}
     if isinstance(markers, Mapping):
         ids = markers
-    visible = {marker: id for marker in VISIBLE if (id := ids.get(marker)) is not None}
-    return visible if len(visible) == len(VISIBLE) else {}
+    wanted = visible_tokens(dialect)
+    visible = {marker: id for marker in wanted if (id := ids.get(marker)) is not None}
+    return visible if len(visible) == len(wanted) else {}
 
 
-def cuts_marker(written: str) -> bool:
+def cuts_marker(written: str, dialect: Dialect) -> bool:
     """Whether a text may end inside a special token, the rest of which must then be spelled."""
-    return written.endswith(_MARKER_STARTS) and not written.endswith(VISIBLE)
+    visible = visible_tokens(dialect)
+    starts = tuple(marker[:n] for marker in visible for n in range(1, len(marker)))
+    return written.endswith(starts) and not written.endswith(visible)
 
 
 @dataclass(frozen=True)
@@ -85,48 +84,56 @@ class CallMarkup:
     parameter_close: Expression
     # What a value must not hold: readers end it there.
     value_end: str
+    # The token of all of them; and the tokens that reasoning and content must not hold (section 8).
+    dsml: str
+    forbidden: tuple[str, ...]
+
+    @property
+    def free_text(self) -> Expression:
+        return ex.TextExpr(self.forbidden)
 
     @classmethod
     def of(cls, dialect: Dialect, ids: Mapping[str, int]) -> CallMarkup:
         """`ids` are those of special tokens. One that is not there is written as its text."""
-        tags = dialect.tags
+        own, tags = dialect.tokens, dialect.tags
+        forbidden = own.bos, own.eos, own.think_start, own.think_end, tags.dsml
+        reasoning_end = str(own.think_end)
 
         def written(text: str) -> Expression:
-            return _with_tokens(text, ids)
+            return _with_tokens(text, tags.dsml, ids)
 
         return cls(
             # Which is a token in any case to llguidance.
-            reasoning_end=ex.TokenExpr(REASONING_END, ids.get(REASONING_END)),
+            reasoning_end=ex.TokenExpr(reasoning_end, ids.get(reasoning_end)),
             block_open=written(tags.block_open),
             block_close=written(tags.block_close.lstrip("\n")),
             invoke_open=written(tags.invoke_open),
-            name_end=NAME_END,
+            name_end=tags.name_end,
             invoke_close=written(tags.invoke_close.lstrip("\n") + "\n"),
             parameter_open=written(tags.parameter_open),
-            string_true=STRING_TRUE,
-            string_false=STRING_FALSE,
+            string_true=tags.string_true,
+            string_false=tags.string_false,
             parameter_close=written(tags.parameter_close),
             # Without the bracket before it: section 11.5.
             value_end=str(tags.parameter_close)[1:-1],
+            dsml=str(tags.dsml),
+            forbidden=tuple(map(str, forbidden)),
         )
 
     def words_in_values(self, markup_in_values: bool) -> tuple[str, ...]:
         """What a value must not hold."""
-        return (self.value_end,) if markup_in_values else (str(tokens.DSML),)
+        return (self.value_end,) if markup_in_values else (self.dsml,)
 
 
-def _with_tokens(text: str, ids: Mapping[str, int]) -> Expression:
-    """The format's own words, with special tokens as tokens where their ids are known."""
-    parts = tokens.markup(text).parts
+def _with_tokens(text: str, dsml: tokens.Special, ids: Mapping[str, int]) -> Expression:
+    """The words of a tag, with its special token as one where its id is known."""
+    parts = tokens.markup(text, (dsml,)).parts
     return ex.sequence(
         *(ex.TokenExpr(part, ids[part]) if part in ids else ex.literal(str(part)) for part in parts)
     )
 
 
 # The completion.
-
-
-FREE_TEXT = ex.TextExpr(FORBIDDEN)
 
 
 @dataclass(frozen=True)
@@ -146,24 +153,25 @@ class CompletionRules:
 
     def expression(self, markup: CallMarkup, rules: Rules) -> Expression:
         """The whole completion."""
-        content = FREE_TEXT if self.answer is None else self.answer
+        free = markup.free_text
+        content = free if self.answer is None else self.answer
         calls = self._calls(markup, rules)
         ended = self._content_then(content, calls, markup)
-        thought = ex.until(FREE_TEXT, markup.reasoning_end) if self.reasoning else ex.EMPTY
+        thought = ex.until(free, markup.reasoning_end) if self.reasoning else ex.EMPTY
         return ex.sequence(thought, ended)
 
     def _content_then(
         self, content: Expression, calls: Expression, markup: CallMarkup
     ) -> Expression:
         """Only content, or content and calls."""
-        without_calls = ex.NEVER if self.calls_required else _free(content)
+        without_calls = ex.NEVER if self.calls_required else _free(content, markup)
         if calls == ex.NEVER:
             return without_calls
         opened = markup.block_open
         if not self.preamble:
             return ex.choice(without_calls, ex.sequence(opened, calls))
-        if content == FREE_TEXT:
-            return ex.choice(without_calls, ex.sequence(ex.until(FREE_TEXT, opened), calls))
+        if content == markup.free_text:
+            return ex.choice(without_calls, ex.sequence(ex.until(content, opened), calls))
         return ex.choice(without_calls, ex.sequence(ex.choice(ex.EMPTY, content), opened, calls))
 
     def _calls(self, markup: CallMarkup, rules: Rules) -> Expression:
@@ -176,8 +184,8 @@ class CompletionRules:
         return rules.named("calls", ex.sequence(some, markup.block_close))
 
 
-def _free(content: Expression) -> Expression:
-    return ex.lexeme(content) if content == FREE_TEXT else content
+def _free(content: Expression, markup: CallMarkup) -> Expression:
+    return ex.lexeme(content) if content == markup.free_text else content
 
 
 # Calls as rules: a tool's schema -> its invoke, parameter by parameter.
@@ -274,7 +282,7 @@ class _Parameters(ValueRules):
         return self.rules.named("parameter", ex.sequence(opening, value))
 
     def _other(self, shape: Shape, names: tuple[str, ...], additional: Conjunction) -> Expression:
-        key = _other_name(self.apart(shape, names), self.rules)
+        key = _other_name(self.apart(shape, names), self.markup, self.rules)
         value = self._typed_value(additional, key)
         if value == ex.NEVER:
             return ex.NEVER
@@ -361,8 +369,8 @@ def _check_name(name: str, location: Location, markup: CallMarkup) -> None:
         raise refusal(location, mismatch(name, "whole characters"))
 
 
-def _other_name(names: tuple[str, ...], rules: Rules) -> Expression:
-    """A name that is none of these."""
-    usual = ex.complement(NOT_IN_OTHER_NAMES)
+def _other_name(names: tuple[str, ...], markup: CallMarkup, rules: Rules) -> Expression:
+    """A name that is none of these, and is kept clear of all that markup is made of."""
+    usual = ex.complement(f'"<>\n\r{markup.dsml[0]}')
     rest = rules.named("name", ex.repeat(usual, 0, None))
     return name_unlike(map(tuple, names), usual, rest, end=ex.EMPTY, empty=False)

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from dsv4._encode.encode import chosen_tool, maybe_response_schema, read_tool_choice, visible_tools
 from dsv4._encode.tools import function_location, function_of, qualified_function
-from dsv4._format.dialects import dialect_named
+from dsv4._format.dialects import BUNDLED, dialect_named
 from dsv4.errors import Location, mismatch, refusal, short_repr
 from dsv4.grammar import completion_rules
 from dsv4.grammar import expressions as ex
@@ -27,15 +27,19 @@ from dsv4.request import Request
 
 
 def answer_rules(
-    response_format: object, rules: Rules, relaxations: Relaxations, any_order: bool
+    response_format: object,
+    rules: Rules,
+    relaxations: Relaxations,
+    any_order: bool,
+    forbidden: tuple[str, ...],
 ) -> Expression | None:
-    """The values that the format allows. None: any text."""
+    """The values that the format allows, which hold no `forbidden` token. None: any text."""
     located = maybe_response_schema(response_format)
     if located is None:
         return None
     schema, location = located
     document = SchemaDocument(schema, location, relaxations)
-    values = ValueRules(document, JsonRules(rules, completion_rules.FORBIDDEN), rules, any_order)
+    values = ValueRules(document, JsonRules(rules, forbidden), rules, any_order)
     rule = values.value((Subschema(schema, location),))
     if rule == ex.NEVER:
         raise refusal(location, "found a schema that no value fits")
@@ -111,13 +115,11 @@ class CompletionStart:
     written: str
     task: bool = False
 
-    def without_reasoning(self) -> CompletionStart:
-        """The same for a grammar that begins after the reasoning."""
+    def without_reasoning(self, end: str) -> CompletionStart:
+        """The same for a grammar that begins after the reasoning, which `end` ends."""
         if not self.reasoning:
             return self
-        return CompletionStart(
-            False, self.written.partition(completion_rules.REASONING_END)[2], self.task
-        )
+        return CompletionStart(False, self.written.partition(end)[2], self.task)
 
 
 def completion_start(request: Request) -> CompletionStart:
@@ -131,8 +133,8 @@ def completion_start(request: Request) -> CompletionStart:
 # The fields by which servers take a grammar.
 
 
-# Stands for the grammar's text.
-_TEXT = object()
+# Stand for the grammar's text, and for the tokens that must stay visible.
+_TEXT, _VISIBLE = object(), object()
 
 
 @dataclass(frozen=True)
@@ -159,30 +161,29 @@ GRAMMAR_SERVERS = {
     "sglang-completions": GrammarServer(
         ("xgrammar",), {"ebnf": _TEXT, "skip_special_tokens": False}
     ),
-    "llamacpp": GrammarServer(
-        ("gbnf",), {"grammar": _TEXT, "preserved_tokens": [*completion_rules.VISIBLE]}
-    ),
+    "llamacpp": GrammarServer(("gbnf",), {"grammar": _TEXT, "preserved_tokens": _VISIBLE}),
 }
 
 
-def fields_for(server: str, form: str, text: str) -> dict[str, Any]:
+def _fields_for(server: str, grammar: Grammar) -> dict[str, Any]:
     """The fields of a request to a server."""
+    form = grammar.form
     taking = GRAMMAR_SERVERS.get(server) if isinstance(server, str) else None
     if taking is None:
         raise refusal(("server",), mismatch(server, f"one of {', '.join(GRAMMAR_SERVERS)}"))
     if form not in taking.forms:
         expected = f"a grammar of the form {taking.forms[0]}"
         raise refusal(("server",), f"found {server} for the form {form}, expected {expected}")
-    return {name: _filled(value, text) for name, value in taking.fields.items()}
+    return {name: _filled(value, grammar) for name, value in taking.fields.items()}
 
 
-def _filled(fields: object, text: str) -> object:
-    """A copy with the text in its place."""
+def _filled(fields: object, grammar: Grammar) -> object:
+    """A copy with what belongs to the grammar in its place."""
     if isinstance(fields, dict):
-        return {name: _filled(value, text) for name, value in fields.items()}
-    if isinstance(fields, list):
-        return list(fields)
-    return text if fields is _TEXT else fields
+        return {name: _filled(value, grammar) for name, value in fields.items()}
+    if fields is _VISIBLE:
+        return list(grammar.visible)
+    return grammar.text if fields is _TEXT else fields
 
 
 # The grammar.
@@ -203,12 +204,14 @@ class Grammar:
     `text` is the grammar in the language of its `form`: "xgrammar", "gbnf" or "lark". `relaxed`
     lists the keywords of schemas that it does not enforce. `markers` says how it writes special
     tokens: as "tokens", or as their "text", which a model may then spell with ordinary tokens.
+    `visible` are the tokens that a server must neither hide nor take apart.
     """
 
     text: str
     form: GrammarForm
     relaxed: tuple[Relaxation, ...] = ()
     markers: completion_rules.Markers = "tokens"
+    visible: tuple[str, ...] = completion_rules.visible_tokens(BUNDLED)
 
     def fields(self, server: str) -> dict[str, Any]:
         """The fields by which a server takes this grammar.
@@ -216,7 +219,7 @@ class Grammar:
         `server` is "vllm", "sglang", "sglang-completions" or "llamacpp". Raises an error for a
         server that reads another form.
         """
-        return fields_for(server, self.form, self.text)
+        return _fields_for(server, self)
 
 
 def for_request(
@@ -291,11 +294,13 @@ def _make_grammar(
     if begins.task:
         tools, forced = (), None
     if after_reasoning:
-        begins = begins.without_reasoning()
+        begins = begins.without_reasoning(dialect.tokens.think_end)
     calls = completion_rules.CallRules(markup, rules, relaxations, any_order, markup_in_values)
     completion = completion_rules.CompletionRules(
         reasoning=begins.reasoning,
-        answer=answer_rules(request.response_format, rules, relaxations, any_order),
+        answer=answer_rules(
+            request.response_format, rules, relaxations, any_order, markup.forbidden
+        ),
         invokes=tuple(map(calls.invoke, tools)),
         calls_required=forced is not None,
         preamble=preamble or forced is None,
@@ -308,8 +313,9 @@ def _make_grammar(
     if root == ex.NEVER:
         raise refusal(("response_format",), "found a schema that no value fits")
     text = GRAMMAR_WRITERS[form](bodies).grammar(root)
-    spelled = not ids or completion_rules.cuts_marker(begins.written)
-    return Grammar(text, form, relaxations.listed(), "text" if spelled else "tokens")
+    spelled = not ids or completion_rules.cuts_marker(begins.written, dialect)
+    visible = completion_rules.visible_tokens(dialect)
+    return Grammar(text, form, relaxations.listed(), "text" if spelled else "tokens", visible)
 
 
 def _check_callable(

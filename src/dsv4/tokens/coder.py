@@ -25,9 +25,8 @@ from dsv4._completion.reasons import Reason
 from dsv4._decode.dialect_detection import dialects_of
 from dsv4._encode.inputs import as_list
 from dsv4._encode.prompt import Piece, Prompt, RawTurn, prompt_from_tokens
-from dsv4._format.dialects import V4, V4_1, Dialect, dialect_named
+from dsv4._format.dialects import BUNDLED, DIALECTS, Dialect, dialect_named
 from dsv4._format.spellings import COMPLETION_TOKENS
-from dsv4._format.tokens import BOS, DSML, EOS, THINK_END, THINK_START
 from dsv4._images.image_grid import image_grid
 from dsv4._images.image_source import why_no_size
 from dsv4._parse.parser import StreamParser
@@ -208,7 +207,7 @@ class Coder:
         name of its checkpoint."""
         if self._dialect is None:
             bundled = is_bundled(self.vocabulary.name)
-            self._dialect = V4 if bundled else self.dialect_for(None)
+            self._dialect = BUNDLED if bundled else self.dialect_for(None)
         return self._dialect
 
     def dialect_for(self, wanted: DialectName | Dialect | None) -> Dialect:
@@ -383,8 +382,9 @@ class Coder:
         not have, and for an unknown dialect.
         """
         listed = as_list(ids, ("ids",), "a list of ids")
-        if dialect is None:  # the names of V4.1 say more: no prompt of V4 has these tokens
-            likely = dialects_of(_text_of(listed, self._named_for(V4_1)))
+        if dialect is None:  # the most names say the most: no prompt of others has these tokens
+            named = max(DIALECTS.values(), key=lambda dialect: len(dialect.renamed_tokens))
+            likely = dialects_of(_text_of(listed, self._named_for(named)))
             dialect = self._wanted if self._wanted in likely else likely[0]
         release = dialect_named(dialect)
         return prompt_from_tokens(self._parts(listed, release), release)
@@ -415,6 +415,21 @@ class Coder:
             raise VocabularyError(f"{self.vocabulary.name} has no special token {token}")
         return id
 
+    def acting_ids(self, dialect: Dialect) -> dict[int, str]:
+        """The tokens that mean something in a completion of `dialect`, by their ids.
+
+        Raises a `VocabularyError` where one is missing that every completion may have.
+        """
+        own, added = dialect.tokens, self._named_for(dialect).added | self.vocabulary.added
+        needed = own.bos, own.eos, own.think_start, own.think_end, dialect.tags.dsml
+        missing = [token for token in needed if token not in added]
+        if missing:
+            raise VocabularyError(f"{self.vocabulary.name} has no special token {missing[0]}")
+        # The dialect's own come last: an id may have another name in the vocabulary.
+        roles = own.user, own.assistant, own.latest_reminder, dialect.system_token
+        listed = (*_FURTHER, *filter(None, roles), *needed)
+        return {added[token]: str(token) for token in listed if token in added}
+
     # Ids and whose they are.
 
     def attributed(
@@ -431,7 +446,7 @@ class Coder:
         """
         added = self._specials(prompt)
         if prompt.sampled:
-            sampled = {**self._sampled_ids(prompt.sampled), **sampled}
+            sampled = {**self._sampled_ids(prompt.sampled, added), **sampled}
         attributed = self._attributed(prompt.pieces, added, sampled)
         if images == "compact":
             return attributed
@@ -450,9 +465,13 @@ class Coder:
             raise OptionError("images", f'{problem} of an image, expected "compact"')
         return self._expanded(attributed, prompt, _numbers(self.image_tokens(prompt), prompt))
 
-    def _sampled_ids(self, turns: Mapping[int, RawTurn]) -> dict[int, Sequence[int]]:
-        think_end, eos = self.special_id(THINK_END), self.special_id(EOS)
-        sampled = {index: turn.ids(think_end, eos) for index, turn in turns.items()}
+    def _sampled_ids(
+        self, turns: Mapping[int, RawTurn], added: Mapping[str, int]
+    ) -> dict[int, Sequence[int]]:
+        sampled = {
+            index: turn.ids(added[turn.tokens.think_end], added[turn.tokens.eos])
+            for index, turn in turns.items()
+        }
         return {index: ids for index, ids in sampled.items() if ids is not None}
 
     def ids_of(self, pieces: Sequence[Piece]) -> list[int]:
@@ -667,14 +686,8 @@ def common_prefix_length(a: Sequence[Any], b: Sequence[Any]) -> int:
 # spelling only where a grammar allowed nothing else.
 
 
-# The tokens that mean something in a completion: those that every vocabulary has, and others.
-_NEEDED = tuple(map(str, (BOS, EOS, THINK_START, THINK_END, DSML)))
+# Further tokens that mean something in a completion than those that every vocabulary has.
 _FURTHER = tuple(spelling for spelling, _, _ in COMPLETION_TOKENS)
-# The tokens that a grammar may make a model write, and what may be the start of one.
-_MARKER = re.compile(f"({'|'.join((THINK_START, THINK_END, DSML))})")
-_MARKER_STARTS = tuple(
-    marker[:n] for marker in (THINK_START, THINK_END, DSML) for n in range(len(marker) - 1, 0, -1)
-)
 
 
 class IdParser:
@@ -706,10 +719,13 @@ class IdParser:
         self._parser = StreamParser() if parser is None else parser
         self._spelled = markers == "text"
         self._begun = ""  # what may become a marker, where these may be spelled
-        self._acting = {tokenizer.special_id(token): token for token in _NEEDED}
-        added = tokenizer.vocabulary.added
-        self._acting |= {added[token]: token for token in _FURTHER if token in added}
+        self._acting = tokenizer.acting_ids(self._parser.dialect)
         self._bytes_of = tokenizer.vocabulary.bytes_of
+        # The tokens that a grammar may make a model write, and what may be the start of one.
+        own, dsml = self._parser.dialect.tokens, self._parser.dialect.tags.dsml
+        markers_of = own.think_start, own.think_end, dsml
+        self._marker = re.compile(f"({'|'.join(map(re.escape, markers_of))})")
+        self._starts = tuple(one[:n] for one in markers_of for n in range(len(one) - 1, 0, -1))
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._in_character = False  # whether the decoder waits for the rest of one
 
@@ -761,10 +777,10 @@ class IdParser:
 
     def _feed_spelled(self, text: str, final: bool) -> list[Event]:
         """Text in which markers may be spelled, each of them whole."""
-        *complete, rest = _MARKER.split(self._begun + text)
+        *complete, rest = self._marker.split(self._begun + text)
         self._begun = ""
         if not final:
-            self._begun = next((start for start in _MARKER_STARTS if rest.endswith(start)), "")
+            self._begun = next((start for start in self._starts if rest.endswith(start)), "")
             rest = rest.removesuffix(self._begun)
         events: list[Event] = []
         for n, piece in enumerate((*complete, rest)):

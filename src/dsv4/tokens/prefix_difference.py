@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from dsv4._encode.prompt import Omission, Piece, Prompt
-from dsv4._format import tokens
 from dsv4._format.dialects import Dialect
 from dsv4._images.image_source import identity
 from dsv4.tokens.coder import Coder, common_prefix_length
@@ -72,7 +71,7 @@ class ComparedPrompt:
         images: Sequence[Any] = (),
     ) -> None:
         self.attributed = attributed
-        self._dialect = dialect
+        self.dialect = dialect
         self._dropped = dropped
         self.images = images
 
@@ -112,8 +111,14 @@ class ComparedPrompt:
 
     def is_preamble(self, piece: Piece) -> bool:
         """Whether a piece opens what no message brings: the request's own tools and format."""
-        is_system = piece.special and piece.text == self._dialect.system_token
+        is_system = piece.special and piece.text == self.dialect.system_token
         return piece.message is None and is_system
+
+    def is_asking(self, piece: Piece) -> bool:
+        """Whether a piece is of the header that asks for an answer."""
+        own = self.dialect.tokens
+        asking = own.assistant, own.think_start, own.think_end
+        return piece.field == "header" and piece.text in asking
 
     def comes_after(self, at: int, message: int | None) -> bool:
         """Whether there is something of a message from a piece on."""
@@ -121,13 +126,13 @@ class ComparedPrompt:
 
     def asks_after(self, at: int) -> bool:
         """Whether a turn that asks for an answer begins from a piece on."""
-        opening = (tokens.USER, self._dialect.system_token)
+        opening = (self.dialect.tokens.user, self.dialect.system_token)
         pieces = self.attributed.pieces
         return any(
             pieces[n].special
             and pieces[n].field == "header"
             and pieces[n].text in opening
-            and (self._dialect.results_ask or _says(pieces, n + 1))
+            and (self.dialect.results_ask or _says(pieces, n + 1))
             for n in range(at, len(pieces))
         )
 
@@ -135,7 +140,7 @@ class ComparedPrompt:
     def thinks(self) -> bool | None:
         """Whether this is a prompt of thinking mode. None where nothing in it says."""
         heads = {piece.text for piece in self.attributed.pieces if piece.field == "header"}
-        if tokens.THINK_START in heads or any(
+        if self.dialect.tokens.think_start in heads or any(
             p.field == "reasoning" for p in self.attributed.pieces
         ):
             return True
@@ -144,7 +149,8 @@ class ComparedPrompt:
             return "old_reasoning" in ruled
         last = next((p for p in reversed(self.attributed.pieces) if p.field == "header"), None)
         # Only the last question of a prompt is never answered without thinking in thinking mode.
-        ends_asking = last is not None and last.message is None and last.text is tokens.THINK_END
+        asks = last is not None and last.text is self.dialect.tokens.think_end
+        ends_asking = last is not None and asks and last.message is None
         return False if ends_asking else None
 
 
@@ -260,15 +266,22 @@ def _says(pieces: Sequence[Piece], start: int) -> bool:
 # Reasoning that one prompt shows and the other does not.
 
 
+def _turns_header(before: ComparedPrompt, was: Piece, now: Piece) -> bool:
+    """Whether a header lets the model think in one prompt, which `was` is of, and not in the
+    other."""
+    own = before.dialect.tokens
+    return was.special and (was.text, now.text) == (own.think_start, own.think_end)
+
+
 def _loses_reasoning(c: _Change) -> bool:
-    if c.was.text is tokens.THINK_START and c.now.text is tokens.THINK_END:
+    if _turns_header(c.old, c.was, c.now):
         return c.fields == {"header"}
     # A turn of nothing else is not there at all without it.
     return c.was.field == "reasoning" and not c.new.has(c.was.message, "reasoning")
 
 
 def _gets_reasoning(c: _Change) -> bool:
-    if c.was.text is tokens.THINK_END and c.now.text is tokens.THINK_START:
+    if _turns_header(c.new, c.now, c.was):
         return c.fields == {"header"}
     if c.now.field != "reasoning" or c.now.message is None or c.now.message > c.old.latest:
         return False
@@ -298,21 +311,17 @@ def _thinks_otherwise(c: _Change) -> bool:
 # Messages that came, went or moved.
 
 
-_ASKING = (tokens.ASSISTANT, tokens.THINK_START, tokens.THINK_END)
-
-
 def _is_question(c: _Change) -> bool:
     """Whether the first prompt has its last question here."""
     last = c.old.attributed.pieces[-1]
-    asks = c.was.field == "task" or (c.was.field == "header" and c.was.text in _ASKING)
+    asks = c.was.field == "task" or c.old.is_asking(c.was)
     tasked = last.field == "task" and last.message == c.was.message
     return asks and (c.was.message is None or tasked)
 
 
 def _is_instead(c: _Change) -> bool:
     """Whether the second prompt has a message more, and not the answer."""
-    answered = c.now.field == "header" and c.now.text in _ASKING
-    return _is_question(c) and not answered and bool(c.new.messages - c.old.messages)
+    return _is_question(c) and not c.new.is_asking(c.now) and bool(c.new.messages - c.old.messages)
 
 
 def _is_moved(c: _Change) -> bool:

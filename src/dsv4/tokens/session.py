@@ -11,7 +11,6 @@ from dsv4._completion.message import Message, assemble
 from dsv4._encode.inputs import MessageFields, as_inputs, as_message, maybe_list
 from dsv4._encode.prompt import Omission, Piece, Prompt
 from dsv4._encode.turns import NATIVE, last_turn_start, turn_says, turn_stop
-from dsv4._format import tokens
 from dsv4._images.image_grid import ImageGrid, grids_of
 from dsv4._images.image_source import maybe_size
 from dsv4._parse.parser import StreamParser
@@ -183,7 +182,7 @@ class Session:
         sampled = before._replace(ids=[*before.ids, *sampling.ids])
         message = self._read(sampled)
         fields = message.to_dict()
-        if sampled.ids[-1:] != [self._tokenizer.special_id(tokens.EOS)]:
+        if sampled.ids[-1:] != [self._tokenizer.special_id(self._dialect.tokens.eos)]:
             fields["wo_eos"] = True
         continued = [] if open_turn is None else [self._messages.pop()]
         try:
@@ -357,7 +356,7 @@ class Session:
         if not thinking or any(piece.field == "reasoning" for piece in pieces):
             return ids
         # The reasoning has been dropped.
-        end = self._tokenizer.special_id(tokens.THINK_END)
+        end = self._tokenizer.special_id(self._dialect.tokens.think_end)
         if end in ids:
             return ids[ids.index(end) + 1 :]
         # It was never ended: only the message as it was read tells what is left.

@@ -1,0 +1,200 @@
+"""Completions of a dialect that spells V4's markup in another way.
+
+The parser reads the spelling of the releases, and what models make of it. So the text of such a
+dialect is read in that spelling, and whatever comes out is given back in the dialect's own: with a
+mark inside, what spells V4's markup without being the dialect's is told from it, and so no text is
+changed. The parser takes the mark for a character that nobody sees (`spellings.ZERO_WIDTH`).
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from json.encoder import encode_basestring
+from typing import TypeAlias
+
+from dsv4._completion.events import (
+    ArgumentsDelta,
+    ContentDelta,
+    Diagnostic,
+    Event,
+    ReasoningDelta,
+    StopHit,
+    ToolCallAborted,
+    ToolCallStart,
+)
+from dsv4._format.dialects import Dialect, Tags
+from dsv4._format.spellings import HIDING_MARK
+from dsv4._format.tokens import Tokens
+from dsv4.errors import ParseError
+
+_Delta: TypeAlias = ReasoningDelta | ContentDelta | ArgumentsDelta
+
+
+def read_spelling(dialect: Dialect) -> Dialect:
+    """The dialect as the parser reads it: itself, where it spells all as the releases do."""
+    tags = dialect.tags
+    usual = replace(_v4_markup(tags), namespace_end=tags.namespace_end)
+    is_usual = tags == usual and not dialect.made[_respelled]
+    return dialect if is_usual else replace(dialect, tokens=Tokens(), tags=usual)
+
+
+def _v4_markup(tags: Tags) -> Tags:
+    """The same names of tags in V4's markup."""
+    return Tags(tags.calls, tags.invoke, tags.parameter)
+
+
+def _respelled(dialect: Dialect) -> dict[str, str]:
+    """What a dialect writes in completions and V4 spells in another way, with V4's spelling."""
+    tags, usual = dialect.tags, _v4_markup(dialect.tags)
+    pairs = {str(own): v4 for v4, own in dialect.own_tokens.items() if own != dialect.image_token}
+    pairs[f' {tags.name}="'] = f' {usual.name}="'
+    pairs[tags.string_true] = usual.string_true
+    pairs[tags.string_false] = usual.string_false
+    return {own: v4 for own, v4 in pairs.items() if own != v4}
+
+
+def _in_json(text: str) -> str:
+    return encode_basestring(text)[1:-1]
+
+
+class _Replacer:
+    """Replaces words in a text that comes in pieces, the longest that fits at each place."""
+
+    def __init__(self, words: Mapping[str, str]) -> None:
+        self._words = words
+        longest_first = sorted(words, key=len, reverse=True)
+        self._pattern = re.compile("|".join(map(re.escape, longest_first)))
+        self._starts = {word[:n] for word in words for n in range(1, len(word))}
+        self._longest = len(longest_first[0]) - 1
+        self.waiting = ""  # what may become a word
+
+    def feed(self, text: str, final: bool = False) -> Iterator[tuple[str, str]]:
+        """Pairs of a piece and what takes its place: the piece itself, if it is no word."""
+        text, self.waiting, at = self.waiting + text, "", 0
+        end = len(text) if final else self._end(text, 0)
+        for match in self._pattern.finditer(text):
+            if match.start() >= end:
+                break
+            if at < match.start():
+                yield text[at : match.start()], text[at : match.start()]
+            yield match[0], self._words[match[0]]
+            at = match.end()
+            end = end if final else self._end(text, at)
+        self.waiting = text[end:]
+        if at < end:
+            yield text[at:end], text[at:end]
+
+    def _end(self, text: str, start: int) -> int:
+        """Where the first stretch begins that may become a word with more text."""
+        first = max(start, len(text) - self._longest)
+        return next((n for n in range(first, len(text)) if text[n:] in self._starts), len(text))
+
+
+class Respelling:
+    """One completion of a dialect, on its way into the parser and out again."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        words = dialect.made[_respelled]
+        own_again = {v4: own for own, v4 in words.items()}
+        hidden = {v4: v4[0] + HIDING_MARK + v4[1:] for v4 in own_again}
+        hidden |= {_in_json(v4): _in_json(v4)[0] + HIDING_MARK + _in_json(v4)[1:] for v4 in hidden}
+        hidden[HIDING_MARK] = 2 * HIDING_MARK
+        shown = {2 * HIDING_MARK: HIDING_MARK, HIDING_MARK: ""}
+        self._acting = _Replacer(hidden | words)
+        self._inert = _Replacer(hidden)
+        self._text = _Replacer(own_again | shown)
+        in_json = {_in_json(v4): _in_json(own) for v4, own in own_again.items()}
+        self._arguments = _Replacer(in_json | shown)
+        self._read, self._shift = [0], [0]  # places in what is read, and how far they are moved
+        self._end = 0
+        self._open: _Delta | None = None  # the last delta, whose end may wait
+
+    # In.
+
+    def read(self, text: str, inert: bool = False) -> list[tuple[str, bool]]:
+        """What the parser reads of more text, in pieces, and which of them are inert."""
+        taking, other = self._inert, self._acting
+        if not inert:
+            taking, other = other, taking
+        before, now = other.feed("", final=True), taking.feed(text)
+        pieces = [(self._noted(*pair), not inert) for pair in before]
+        return pieces + [(self._noted(*pair), inert) for pair in now]
+
+    def rest(self) -> list[tuple[str, bool]]:
+        """What waits for more text, at the end of all."""
+        return self.read("", inert=True) + self.read("")
+
+    @property
+    def waiting(self) -> str:
+        return self._acting.waiting + self._inert.waiting
+
+    def _noted(self, piece: str, read: str) -> str:
+        self._end += len(read)
+        if len(piece) != len(read):
+            self._read.append(self._end)
+            self._shift.append(self._shift[-1] + len(piece) - len(read))
+        return read
+
+    # Out.
+
+    def place(self, read: int) -> int:
+        """The place in the text for one in what was read."""
+        return read + self._shift[max(bisect_right(self._read, read) - 1, 0)]
+
+    def given(self, events: list[Event], final: bool = False) -> list[Event]:
+        """Events, in the dialect's own spelling."""
+        given: list[Event] = []
+        for event in events:
+            if isinstance(event, (ReasoningDelta, ContentDelta, ArgumentsDelta)):
+                if not self._goes_on(event):
+                    given += self._ended()
+                given += self._delta(event, event.text)
+                self._open = event
+            else:
+                given += self._ended()
+                given.append(self._whole(event))
+        return given + (self._ended() if final else [])
+
+    def _goes_on(self, event: _Delta) -> bool:
+        index = getattr(event, "index", None)
+        return type(self._open) is type(event) and index == getattr(self._open, "index", None)
+
+    def _ended(self) -> list[Event]:
+        """What waits of the last delta, of which there will be no more."""
+        event, self._open = self._open, None
+        return [] if event is None else [*self._delta(event, "", final=True)]
+
+    def _delta(self, event: _Delta, text: str, final: bool = False) -> Iterator[Event]:
+        replacer = self._arguments if isinstance(event, ArgumentsDelta) else self._text
+        shown = "".join(own for _, own in replacer.feed(text, final))
+        if shown:
+            yield replace(event, text=shown)
+
+    def _whole(self, event: Event) -> Event:
+        if isinstance(event, ToolCallStart):
+            namespace = None if event.namespace is None else self.own(event.namespace)
+            return replace(event, name=self.own(event.name), namespace=namespace)
+        if isinstance(event, ToolCallAborted):
+            return replace(event, closing=self.own(event.closing))
+        if isinstance(event, StopHit):
+            return replace(event, string=self.own(event.string))
+        if isinstance(event, Diagnostic):
+            start, end = self.place(event.start), self.place(event.end)
+            return replace(event, raw=self.own(event.raw), start=start, end=end)
+        return event
+
+    def own(self, text: str) -> str:
+        """A whole text in the dialect's own spelling."""
+        replacer = _Replacer(self._text._words)
+        return "".join(own for _, own in replacer.feed(text, final=True))
+
+    def own_error(self, error: ParseError) -> ParseError:
+        return ParseError(self.place(error.position), self.own(error.problem))
+
+    def as_read(self, text: str) -> str:
+        """A whole text as the parser reads it, apart from the completion."""
+        replacer = _Replacer(self._acting._words)
+        return "".join(read for _, read in replacer.feed(text, final=True))
