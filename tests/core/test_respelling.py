@@ -1,111 +1,268 @@
-"""A release is a value: what a dialect spells in another way is written, encoded and read so."""
+"""A release is a value: what a dialect spells in another way is written, encoded and read so.
+
+The fields are found by reflection, so that a new one is tested, or named here as no spelling.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from typing import Any
 
 import pytest
 
 import dsv4
-from dsv4._format.dialects import Tags
+from dsv4._completion.message import assemble
 from dsv4._format.tokens import Special
 
-FUNCTION = {"name": "look", "description": "Looks.", "parameters": {"type": "object"}}
-CALL = {"id": "a", "type": "function", "function": {"name": "look", "arguments": '{"n": 1}'}}
+FUNCTION = {
+    "name": "look",
+    "description": "Looks.",
+    "parameters": {"type": "object", "properties": {"n": {"type": "integer"}, "at": {}}},
+}
+CALL = {
+    "id": "a",
+    "type": "function",
+    "function": {"name": "look", "arguments": '{"n": 1, "at": "the \\"sea\\""}'},
+}
+SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}}
 PICTURE = {"type": "image_url", "image_url": {"url": "cat.png"}}
-CONVERSATION = [
-    {"role": "system", "content": "Be brief."},
-    {"role": "user", "content": "Look."},
-    {"role": "assistant", "reasoning_content": "I look.", "tool_calls": [CALL]},
-    {"role": "tool", "tool_call_id": "a", "content": "a cat"},
-    {"role": "system", "content": "Hurry."},
-]
+ANSWER = {
+    "role": "assistant",
+    "reasoning_content": "I look.",
+    "content": "So.",
+    "tool_calls": [CALL],
+}
+TASKS = ("action", "query", "authority", "domain", "title", "read_url")
+# The fields of a dialect that spell nothing.
+RULES = frozenset(
+    {
+        *("name", "efforts_described", "context", "false_efforts_are_none", "layout", "roles"),
+        *("special_tokens", "renamed_tokens", "systems_ask", "results_ask", "result_blocks_named"),
+        *("image_rule", "image_text_refused", "lists_are_blocks", "users_keep_tools"),
+        *("arguments", "namespaces"),
+    }
+)
+GROUPS = ("tokens", "texts", "tags")
+# What each layout does not write.
+_RESULTS = ("results_start", "results_end", "one_result_start", "one_result_end")
+UNWRITTEN = {
+    "v4": {f"texts.{name}" for name in ("developer_message", *_RESULTS)},
+    "v3.2": {
+        *(f"tokens.{name}" for name in ("latest_reminder", "extracted_url", *TASKS)),
+        *(f"texts.{name}" for name in ("result_start", "result_end")),
+        *(f"texts.{name}" for name in ("unsupported_start", "unsupported_end")),
+    },
+}
 
 
-def respellings(dialect: dsv4.Dialect) -> dict[str, tuple[dsv4.Dialect, str, str]]:
-    """Each field of a dialect, spelled in another way, with what was written and what is now."""
-    system, image, tags = dialect.system_token, dialect.image_token, dialect.tags
-    found: dict[str, tuple[dsv4.Dialect, str, str]] = {}
-    if system is not None:
-        own = Special("<｜Sys｜>", system.id)
-        found["system_token"] = (replace(dialect, system_token=own), str(system), str(own))
-    if image is not None:
-        own = Special("<｜picture｜>", image.id)
-        found["image_token"] = (replace(dialect, image_token=own), str(image), str(own))
-    for field in ("calls", "invoke", "parameter"):
-        names = {"calls": tags.calls, "invoke": tags.invoke, "parameter": tags.parameter}
-        was, now = f"｜DSML｜{names[field]}", f"｜DSML｜my_{field}"
-        mine = replace(dialect, tags=Tags(**{**names, field: f"my_{field}"}))
-        found[f"tags.{field}"] = (mine, was, now)
-    section = dialect.tools_section.replace("You have access to a set of tools", "Here are tools")
-    if section != dialect.tools_section:
-        mine = replace(dialect, tools_section=section)
-        found["tools_section"] = (mine, "You have access to a set of tools", "Here are tools")
-    texts = {name: text and f"Mine: {text}" for name, text in dialect.efforts.items()}
-    if dialect.efforts.get("max"):
-        mine = replace(dialect, efforts=texts)
-        found["efforts"] = (mine, f"{dialect.efforts['max']}", texts["max"])
+@dataclass(frozen=True)
+class Case:
+    """A field of a dialect that `mine` spells in another way: what was written, and what is now."""
+
+    dialect: dsv4.Dialect
+    field: str
+    mine: dsv4.Dialect
+    was: str
+    now: str
+
+    @property
+    def is_written(self) -> bool:
+        dialect = self.dialect
+        if self.field in UNWRITTEN[dialect.layout]:
+            return False
+        if self.field.startswith("texts.unsupported"):
+            return dialect.lists_are_blocks
+        if self.field == "tags.namespace_end":
+            return dialect.namespaces
+        return True
+
+
+def spelled_otherwise(name: str, was: str) -> str:
+    """Another spelling of a word, with the same white space around it."""
+    if isinstance(was, Special):
+        return Special(f"[my {name}]", was.id)
+    word = was.strip()
+    own = f"my_{name}" if word.isidentifier() or word == "::" else f"[my {name}] "
+    return was.replace(word, own.strip() if was.endswith(word) and not was.endswith(" ") else own)
+
+
+def respellings(dialect: dsv4.Dialect) -> list[Case]:
+    """Each field of a dialect and of its groups, spelled in another way."""
+    cases = []
+    for group in GROUPS:
+        values = getattr(dialect, group)
+        for name in (field.name for field in fields(values)):
+            was = getattr(values, name)
+            own = spelled_otherwise(name, was)
+            mine = replace(dialect, **{group: replace(values, **{name: own})})
+            cases.append(Case(dialect, f"{group}.{name}", mine, was, own))
+    for name in ("system_token", "image_token"):
+        if (was := getattr(dialect, name)) is not None:
+            own = spelled_otherwise(name, was)
+            cases.append(Case(dialect, name, replace(dialect, **{name: own}), was, own))
+    section = dialect.tools_section.replace("You have access", "Here is access")
+    was, own = "You have access", "Here is access"
+    cases.append(Case(dialect, "tools_section", replace(dialect, tools_section=section), was, own))
+    if was := dialect.efforts.get("max", ""):
+        efforts = {**dialect.efforts, "max": "Think hard.\n\n"}
+        mine = replace(dialect, efforts=efforts)
+        cases.append(Case(dialect, "efforts", mine, was, "Think hard.\n\n"))
+    return cases
+
+
+CASES = [case for dialect in dsv4.DIALECTS.values() for case in respellings(dialect)]
+respelled = pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.dialect}-{case.field}")
+
+
+def test_every_field_is_a_rule_or_is_respelled() -> None:
+    named = {case.field.partition(".")[0] for case in CASES}
+    assert {field.name for field in fields(dsv4.Dialect)} == RULES | named
+
+
+@lru_cache
+def conversations(name: str) -> list[list[Any]]:
+    """Conversations in which each word of a dialect stands in one at least."""
+    dialect = dsv4.DIALECTS[name]
+    tools = {"tools": [{"type": "function", "function": FUNCTION}], "response_format": SCHEMA}
+    system = {"role": "system", "content": "Be brief.", **tools}
+    question: Any = "Look."
+    if dialect.image_token is not None:
+        question = [PICTURE, {"type": "text", "text": "Look."}]
+    call = CALL
+    if dialect.namespaces:
+        call = {**CALL, "namespace": "sea"}
+    asked = [system, {"role": "user", "content": question}]
+    answer = {**ANSWER, "tool_calls": [call]}
+    result = {"role": "tool", "tool_call_id": "a", "content": "a cat"}
+    found = [
+        asked,
+        [*asked, answer, result],
+        [*asked, answer, result, {**ANSWER, "tool_calls": []}],
+    ]
+    if dialect.system_token is not None:
+        found.append([*found[1], {"role": "system", "content": "Hurry."}])
+    if dialect.lists_are_blocks:
+        file = [{"type": "text", "text": "See."}, {"type": "file"}]
+        found.append([system, {"role": "user", "content": file}])
+    if "developer" in dialect.roles:
+        found.append([system, {"role": "developer", "content": "Look.", **tools}])
+    if "latest_reminder" in dialect.roles:
+        reminder = {"role": "latest_reminder", "content": "Today is Monday."}
+        found.append([system, reminder, {"role": "user", "content": "Look."}])
+    if dialect.layout == "v4":
+        found += ([{"role": "user", "content": "Look.", "task": task}] for task in TASKS)
+        url = {"role": "user", "content": "Look.", "task": "read_url", "extracted_url": "a.b"}
+        found.append([url])
     return found
 
 
-CASES = [
-    pytest.param(dialect, *values, id=f"{dialect}-{field}")
-    for dialect in dsv4.DIALECTS.values()
-    for field, values in respellings(dialect).items()
-]
-respelled = pytest.mark.parametrize(("dialect", "mine", "was", "now"), CASES)
-
-
-def request(dialect: dsv4.Dialect) -> dsv4.Request:
-    messages: list[Any] = list(CONVERSATION)
-    if dialect.image_token is not None:
-        messages[1] = {"role": "user", "content": [PICTURE, {"type": "text", "text": "Look."}]}
+def request(messages: list[Any], dialect: dsv4.Dialect) -> dsv4.Request:
     effort: Any = "max" if "max" in dialect.efforts else None
-    return dsv4.Request(messages, tools=[FUNCTION], effort=effort, dialect=dialect)
+    return dsv4.Request(messages, effort=effort, dialect=dialect)
+
+
+def prompts(case: Case) -> list[tuple[dsv4.Prompt, dsv4.Prompt]]:
+    """Prompts of the release, and what the other spelling makes of them."""
+    return [
+        (request(messages, case.dialect).encode(), request(messages, case.mine).encode())
+        for messages in conversations(case.dialect.name)
+    ]
 
 
 @respelled
-def test_prompts_have_it(dialect: dsv4.Dialect, mine: dsv4.Dialect, was: str, now: str) -> None:
-    prompt, own = str(request(dialect).encode()), str(request(mine).encode())
-    assert was in prompt
-    if was not in now:
-        assert was not in own
-    assert own.replace(now, was) == prompt
+def test_prompts_have_it(case: Case) -> None:
+    written = 0
+    for prompt, own in prompts(case):
+        assert str(own).replace(case.now, case.was) == str(prompt)
+        written += str(own).count(case.now)
+        if isinstance(case.was, Special):
+            pieces = [(piece.text, piece.special) for piece in own.pieces]
+            assert (str(case.was), True) not in pieces
+            assert ((str(case.now), True) in pieces) == (case.now in str(own))
+    assert bool(written) == case.is_written
 
 
 @respelled
-def test_ids_have_it(
-    dialect: dsv4.Dialect, mine: dsv4.Dialect, was: str, now: str, tokenizer: Any
-) -> None:
+def test_ids_have_it(case: Case, tokenizer: Any) -> None:
     """A token of another name has the same id, and is one token."""
-    if dialect.layout != "v4":
+    if case.dialect.layout != "v4":
         pytest.skip("the ids of V3.2 are in its checkpoint alone")
-    prompt = request(mine).encode()
-    ids = tokenizer.with_dialect(mine).encode(prompt)
-    if isinstance(getattr(mine, "system_token", None), Special) and now == mine.system_token:
-        assert ids == tokenizer.with_dialect(dialect).encode(request(dialect).encode())
-    assert tokenizer.with_dialect(mine).decode(ids) == str(prompt)
+    theirs, mine = (tokenizer.with_dialect(d) for d in (case.dialect, case.mine))
+    for prompt, own in prompts(case):
+        ids, weights = tokenizer.encode_masked(own)
+        assert mine.decode(ids) == str(own)
+        if isinstance(case.was, Special):
+            assert (ids, weights) == theirs.encode_masked(prompt)
+        assert str(mine.prompt(ids, dialect=case.mine)) == str(own)
+
+
+def as_json(decoded: dsv4.Decoded) -> str:
+    return json.dumps(decoded.request.messages, ensure_ascii=False)
 
 
 @respelled
-def test_decode_gives_it_back(
-    dialect: dsv4.Dialect, mine: dsv4.Dialect, was: str, now: str
-) -> None:
-    prompt = request(mine).encode()
-    for known in (prompt, str(prompt)):
-        decoded = dsv4.decode(known, dialect=mine)
-        assert decoded.exact
-        assert str(decoded.request.encode()) == str(prompt)
+def test_decode_gives_it_back(case: Case) -> None:
+    for prompt, own in prompts(case):
+        theirs = dsv4.decode(prompt, dialect=case.dialect)
+        for known in (own, str(own)):
+            decoded = dsv4.decode(known, dialect=case.mine)
+            assert decoded.exact
+            assert str(decoded.request.encode()) == str(own)
+        mine = dsv4.decode(own, dialect=case.mine)
+        assert as_json(mine).replace(case.now, case.was) == as_json(theirs)
+
+
+def completion(case: Case, dialect: dsv4.Dialect) -> tuple[dsv4.Request, str]:
+    """A request, and what a model of the dialect answers to it."""
+    asked, _, answered, *_ = conversations(case.dialect.name)
+    tools = None if dialect.namespaces else [FUNCTION]
+    before = replace(request(asked, dialect), tools=tools)
+    after = replace(before, messages=answered[:3])
+    return before, str(after.encode()).removeprefix(str(before.encode()))
 
 
 @respelled
-def test_the_parser_reads_it(dialect: dsv4.Dialect, mine: dsv4.Dialect, was: str, now: str) -> None:
-    asked = dsv4.Request(CONVERSATION[:2], tools=[FUNCTION], dialect=mine)
-    answered = replace(asked, messages=CONVERSATION[:3])
-    text = str(answered.encode()).removeprefix(str(asked.encode()))
+def test_the_parser_reads_it(case: Case) -> None:
+    (_, theirs), (asked, text) = completion(case, case.dialect), completion(case, case.mine)
+    assert text.replace(case.now, case.was) == theirs
+    expected = dsv4.parse(theirs, thinking=True, dialect=case.dialect)
+    assert [call.name for call in expected.tool_calls] == ["look"]
+    assert expected.reasoning == "I look."
     for strict in (False, True):
-        message = dsv4.parse(text, thinking=True, dialect=mine, strict=strict)
-        assert message.reasoning == "I look."
-        assert [call.name for call in message.tool_calls] == ["look"]
-        assert message.tool_calls[0].arguments == '{"n": 1}'
+        message = dsv4.parse(text, thinking=True, dialect=case.mine, strict=strict)
+        assert message == expected
+    for size in (1, 3):
+        parser = dsv4.StreamParser(ending=asked.encode().ending, dialect=case.mine)
+        pieces = [text[n : n + size] for n in range(0, len(text), size)]
+        events = [event for piece in pieces for event in parser.feed(piece)]
+        assert assemble([*events, *parser.finish()]) == expected
+
+
+@respelled
+def test_ids_are_parsed(case: Case, tokenizer: Any) -> None:
+    from dsv4.tokens import IdParser
+
+    if case.dialect.layout != "v4":
+        pytest.skip("the ids of V3.2 are in its checkpoint alone")
+    asked, text = completion(case, case.mine)
+    prompt = replace(asked, messages=conversations(case.dialect.name)[1][:3]).encode()
+    ids = tokenizer.encode(prompt)[len(tokenizer.encode(asked.encode())) :]
+    parser = IdParser(tokenizer, dsv4.StreamParser(dialect=case.mine))
+    message = assemble([*parser.feed_ids(ids), *parser.finish()])
+    assert message == dsv4.parse(text, dialect=case.mine)
+
+
+@respelled
+def test_text_that_only_spells_it_is_text(case: Case) -> None:
+    """V4's spelling of a token that a dialect spells in another way is a text like any other."""
+    text = completion(case, case.mine)[1]
+    if not isinstance(case.was, Special) or case.now not in text or case.field == "tags.dsml":
+        pytest.skip("no token of a completion")
+    mention = f"a {case.was} b"
+    told = text.replace("I look.", mention).replace("So.", mention).replace("the ", mention)
+    message = dsv4.parse(told, thinking=True, dialect=case.mine)
+    assert message == dsv4.parse(told, thinking=True, dialect=case.mine, strict=True)
+    assert message.reasoning == message.content == mention
+    assert mention in message.tool_calls[0].arguments

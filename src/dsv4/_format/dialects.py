@@ -91,7 +91,7 @@ class Tags:
 
     def with_label(self, text: str) -> str:
         """What stands behind the DSML token, with these tag names in place of V4's."""
-        for word, own in zip(_V4_LABELS, self.labels.values(), strict=True):
+        for word, own in zip(V4_LABELS, self.labels.values(), strict=True):
             if text.startswith(word):
                 return own + text[len(word) :]
         return text
@@ -104,8 +104,8 @@ class Tags:
         return text.replace(' name="$', f' {self.name}="$')
 
 
-_V4_LABELS = ("tool_calls", "invoke", "parameter")
-_V4_TAGS = Tags(*_V4_LABELS)
+V4_LABELS = ("tool_calls", "invoke", "parameter")
+_V4_TAGS = Tags(*V4_LABELS)
 NAME_END, STRING_TRUE, STRING_FALSE = Tags.name_end, _V4_TAGS.string_true, _V4_TAGS.string_false
 """V4's, which every release has kept."""
 

@@ -66,14 +66,14 @@ HOLDS_ALL = ("arguments", "input")
 EXAMPLE_NAMES = ("$TOOL_NAME", "$FUNCTION_NAME")
 
 # Tag names of releases: V4 and its revisions, V4.1, V3.2.
-_RELEASED = (
+RELEASED_NAMES = (
     *("tool_calls", "invoke", "parameter"),
     *(" calls", " invoke", " parameter"),
     "function_calls",
 )
-RELEASED_LABELS = frozenset(name.strip() for name in _RELEASED)
+RELEASED_LABELS = frozenset(name.strip() for name in RELEASED_NAMES)
 RELEASED_TAGS = frozenset(
-    f"{slash}{tokens.DSML}{name}" for name in _RELEASED for slash in ("<", "</")
+    f"{slash}{tokens.DSML}{name}" for name in RELEASED_NAMES for slash in ("<", "</")
 )
 
 # Tokens that mean something in a completion, by what they are. A role token after EOS begins a

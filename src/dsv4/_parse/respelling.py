@@ -25,8 +25,8 @@ from dsv4._completion.events import (
     ToolCallAborted,
     ToolCallStart,
 )
-from dsv4._format.dialects import Dialect, Tags
-from dsv4._format.spellings import HIDING_MARK
+from dsv4._format.dialects import NAMESPACE_END, V4_LABELS, Dialect, Tags
+from dsv4._format.spellings import HIDING_MARK, RELEASED_NAMES
 from dsv4._format.tokens import Tokens
 from dsv4.errors import ParseError
 
@@ -35,25 +35,35 @@ _Delta: TypeAlias = ReasoningDelta | ContentDelta | ArgumentsDelta
 
 def read_spelling(dialect: Dialect) -> Dialect:
     """The dialect as the parser reads it: itself, where it spells all as the releases do."""
-    tags = dialect.tags
-    usual = replace(_v4_markup(tags), namespace_end=tags.namespace_end)
-    is_usual = tags == usual and not dialect.made[_respelled]
-    return dialect if is_usual else replace(dialect, tokens=Tokens(), tags=usual)
+    if not dialect.made[_respelled] and dialect.tags.namespace_end == NAMESPACE_END:
+        return dialect
+    tags = replace(_read_tags(dialect.tags), namespace_end=dialect.tags.namespace_end)
+    return replace(dialect, tokens=Tokens(), tags=tags)
 
 
-def _v4_markup(tags: Tags) -> Tags:
-    """The same names of tags in V4's markup."""
-    return Tags(tags.calls, tags.invoke, tags.parameter)
+def _read_tags(tags: Tags) -> Tags:
+    """The tags as the parser reads them: with names that a release has, in V4's markup."""
+    pairs = zip(tags.labels.values(), V4_LABELS, strict=True)
+    calls, invoke, parameter = (own if own in RELEASED_NAMES else v4 for own, v4 in pairs)
+    return Tags(calls, invoke, parameter)
 
 
 def _respelled(dialect: Dialect) -> dict[str, str]:
-    """What a dialect writes in completions and V4 spells in another way, with V4's spelling."""
-    tags, usual = dialect.tags, _v4_markup(dialect.tags)
+    """What a dialect writes in completions and the parser reads in another spelling."""
+    tags, read = dialect.tags, _read_tags(dialect.tags)
     pairs = {str(own): v4 for v4, own in dialect.own_tokens.items() if own != dialect.image_token}
-    pairs[f' {tags.name}="'] = f' {usual.name}="'
-    pairs[tags.string_true] = usual.string_true
-    pairs[tags.string_false] = usual.string_false
-    return {own: v4 for own, v4 in pairs.items() if own != v4}
+    for own, v4 in zip(tags.labels.values(), read.labels.values(), strict=True):
+        if own != v4:
+            pairs[tags.dsml + own] = read.dsml + v4
+    return {own: v4 for own, v4 in (pairs | _attributes(tags, read)).items() if own != v4}
+
+
+def _attributes(tags: Tags, read: Tags) -> dict[str, str]:
+    return {
+        f' {tags.name}="': f' {read.name}="',
+        tags.string_true: read.string_true,
+        tags.string_false: read.string_false,
+    }
 
 
 def _in_json(text: str) -> str:
@@ -87,6 +97,16 @@ class _Replacer:
         if at < end:
             yield text[at:end], text[at:end]
 
+    def goes_on(self, text: str) -> int:
+        """How much of a text goes on with the word that has begun."""
+        length = 0
+        while self.waiting and length < len(text):
+            begun = self.waiting + text[: length + 1]
+            if begun not in self._starts and begun not in self._words:
+                break
+            length += 1
+        return length
+
     def _end(self, text: str, start: int) -> int:
         """Where the first stretch begins that may become a word with more text."""
         first = max(start, len(text) - self._longest)
@@ -103,8 +123,9 @@ class Respelling:
         hidden |= {_in_json(v4): _in_json(v4)[0] + HIDING_MARK + _in_json(v4)[1:] for v4 in hidden}
         hidden[HIDING_MARK] = 2 * HIDING_MARK
         shown = {2 * HIDING_MARK: HIDING_MARK, HIDING_MARK: ""}
+        attributes = {own for own in _attributes(dialect.tags, dialect.tags) if own in words}
         self._acting = _Replacer(hidden | words)
-        self._inert = _Replacer(hidden)
+        self._inert = _Replacer(hidden | {own: words[own] for own in attributes})
         self._text = _Replacer(own_again | shown)
         in_json = {_in_json(v4): _in_json(own) for v4, own in own_again.items()}
         self._arguments = _Replacer(in_json | shown)
@@ -119,13 +140,17 @@ class Respelling:
         taking, other = self._inert, self._acting
         if not inert:
             taking, other = other, taking
-        before, now = other.feed("", final=True), taking.feed(text)
+        # The name of a tag is no token, and is read with the one before it.
+        named = other.goes_on(text) if inert else 0
+        before = [*other.feed(text[:named]), *(other.feed("", final=True) if text[named:] else ())]
         pieces = [(self._noted(*pair), not inert) for pair in before]
-        return pieces + [(self._noted(*pair), inert) for pair in now]
+        return pieces + [(self._noted(*pair), inert) for pair in taking.feed(text[named:])]
 
     def rest(self) -> list[tuple[str, bool]]:
         """What waits for more text, at the end of all."""
-        return self.read("", inert=True) + self.read("")
+        waiting = [*self._acting.feed("", final=True)], [*self._inert.feed("", final=True)]
+        acting, inert = ([self._noted(*pair) for pair in pairs] for pairs in waiting)
+        return [(piece, False) for piece in acting] + [(piece, True) for piece in inert]
 
     @property
     def waiting(self) -> str:

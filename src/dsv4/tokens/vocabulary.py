@@ -159,8 +159,9 @@ class Vocabulary:
         if not is_bundled(self.name):
             return None
         start = self.text.find("[", self.text.find('"added_tokens"'))
-        end = self.text.find("]", start) + 1
-        return (start, end) if 0 < start < end else None
+        if start < 0:
+            return None
+        return start, json.JSONDecoder().raw_decode(self.text, start)[1]
 
     @cached_property
     def bytes_of(self) -> dict[int, bytes]:
