@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+import dsv4
+
 ROOT = Path(__file__).parent.parent
 SRC = ROOT / "src"
 
@@ -310,6 +312,51 @@ def spellings(path: Path) -> list[str]:
     values = [n.value for n in nodes_of(path) if isinstance(n, ast.Constant)]
     texts = [source, *(value for value in values if isinstance(value, str))]
     return [found for text in texts for found in SPELLING.findall(text)]
+
+
+# Who may ask for a release by name: what each server makes of each model, the modules that were
+# released, and what is known of them by their names.
+KNOWS_RELEASES = ("dsv4._format", "dsv4.profiles", "dsv4.verify", "dsv4.compat", "dsv4.serve.heal")
+RELEASES = {"v4", "v4-0731", "v4-vision", "v4.1", "v4.1-1017", "v3.2", "v3.2-served"}
+
+
+def branches_on_releases(tree: ast.AST) -> Iterator[int]:
+    """The lines that compare something with the name of a release, or with one that is a value."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.MatchValue):
+            sides: list[ast.AST] = [node.value]
+        elif isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+        else:
+            continue
+        if any(isinstance(side, ast.Attribute) and side.attr == "layout" for side in sides):
+            continue
+        for part in (part for side in sides for part in ast.walk(side)):
+            name = getattr(part, "attr", getattr(part, "id", ""))
+            is_value = re.fullmatch(r"V\d(_\w+)?", name) is not None
+            if is_value or (isinstance(part, ast.Constant) and part.value in RELEASES):
+                yield part.lineno  # type: ignore[attr-defined]
+
+
+def test_no_code_branches_on_a_release() -> None:
+    known = set(dsv4.DIALECTS) | {dsv4.V3_2_SERVED.name}
+    assert known == RELEASES
+    found = [
+        f"{name}:{line}"
+        for name, path in MODULES.items()
+        if not name.startswith(KNOWS_RELEASES)
+        for line in branches_on_releases(ast.parse(path.read_text("utf-8")))
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    ['x == "v4"', 'x in ("v4.1", "b")', "d is V4_1", "d == dialects.V4", "match x:\n case 'v4': 1"],
+)
+def test_a_branch_on_a_release_is_found(line: str) -> None:
+    assert list(branches_on_releases(ast.parse(line)))
+    assert not list(branches_on_releases(ast.parse('d.layout == "v4"')))
 
 
 def test_only_the_format_package_spells_a_special_token() -> None:

@@ -15,6 +15,9 @@ import pytest
 import dsv4
 from dsv4._completion.message import assemble
 from dsv4._format.tokens import Special
+from dsv4.compat.templates import chat_template
+from dsv4.grammar import for_request
+from dsv4.tokens import IdParser
 
 FUNCTION = {
     "name": "look",
@@ -67,6 +70,9 @@ class Case:
     was: str
     now: str
 
+    def __str__(self) -> str:
+        return f"{self.dialect}-{self.field}"
+
     @property
     def is_written(self) -> bool:
         dialect = self.dialect
@@ -113,7 +119,8 @@ def respellings(dialect: dsv4.Dialect) -> list[Case]:
 
 
 CASES = [case for dialect in dsv4.DIALECTS.values() for case in respellings(dialect)]
-respelled = pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.dialect}-{case.field}")
+respelled = pytest.mark.parametrize("case", CASES, ids=str)
+OF_V4 = [case for case in CASES if case.dialect.layout == "v4"]
 
 
 def test_every_field_is_a_rule_or_is_respelled() -> None:
@@ -184,11 +191,10 @@ def test_prompts_have_it(case: Case) -> None:
     assert bool(written) == case.is_written
 
 
-@respelled
+@pytest.mark.parametrize("case", OF_V4, ids=str)
 def test_ids_have_it(case: Case, tokenizer: Any) -> None:
-    """A token of another name has the same id, and is one token."""
-    if case.dialect.layout != "v4":
-        pytest.skip("the ids of V3.2 are in its checkpoint alone")
+    """A token of another name has the same id, and is one token. Those of V3.2 are in its
+    checkpoint alone."""
     theirs, mine = (tokenizer.with_dialect(d) for d in (case.dialect, case.mine))
     for prompt, own in prompts(case):
         ids, weights = tokenizer.encode_masked(own)
@@ -240,12 +246,8 @@ def test_the_parser_reads_it(case: Case) -> None:
         assert assemble([*events, *parser.finish()]) == expected
 
 
-@respelled
+@pytest.mark.parametrize("case", OF_V4, ids=str)
 def test_ids_are_parsed(case: Case, tokenizer: Any) -> None:
-    from dsv4.tokens import IdParser
-
-    if case.dialect.layout != "v4":
-        pytest.skip("the ids of V3.2 are in its checkpoint alone")
     asked, text = completion(case, case.mine)
     prompt = replace(asked, messages=conversations(case.dialect.name)[1][:3]).encode()
     ids = tokenizer.encode(prompt)[len(tokenizer.encode(asked.encode())) :]
@@ -254,15 +256,56 @@ def test_ids_are_parsed(case: Case, tokenizer: Any) -> None:
     assert message == dsv4.parse(text, dialect=case.mine)
 
 
-@respelled
+IN_COMPLETIONS = [case for case in CASES if case.field in ("tokens.eos", "tokens.think_end")]
+
+
+@pytest.mark.parametrize("case", IN_COMPLETIONS, ids=str)
 def test_text_that_only_spells_it_is_text(case: Case) -> None:
     """V4's spelling of a token that a dialect spells in another way is a text like any other."""
     text = completion(case, case.mine)[1]
-    if not isinstance(case.was, Special) or case.now not in text or case.field == "tags.dsml":
-        pytest.skip("no token of a completion")
     mention = f"a {case.was} b"
     told = text.replace("I look.", mention).replace("So.", mention).replace("the ", mention)
     message = dsv4.parse(told, thinking=True, dialect=case.mine)
     assert message == dsv4.parse(told, thinking=True, dialect=case.mine, strict=True)
     assert message.reasoning == message.content == mention
     assert mention in message.tool_calls[0].arguments
+
+
+CONSTRAINED = ("tokens.bos", "tokens.eos", "tokens.think", "tags.")
+IN_GRAMMARS = [
+    case
+    for case in CASES
+    if case.field.startswith(CONSTRAINED) and case.field != "tags.namespace_end"
+]
+
+
+@pytest.mark.parametrize("case", IN_GRAMMARS, ids=str)
+@pytest.mark.parametrize("form", ["xgrammar", "gbnf", "lark"])
+def test_grammars_have_it(case: Case, form: Any) -> None:
+    asked = completion(case, case.mine)[0]
+    usual = for_request(replace(asked, dialect=case.dialect), form, markers="text")
+    grammar = for_request(asked, form, markers="text")
+    assert grammar.text != usual.text
+    if case.now in grammar.visible:
+        assert case.was in usual.visible
+        assert case.was not in grammar.visible
+    elif case.field.startswith("tags."):
+        assert case.now in grammar.text
+        assert case.now not in usual.text
+
+
+@pytest.mark.parametrize("case", OF_V4, ids=str)
+def test_templates_have_it(case: Case) -> None:
+    """V3.2 has a template of its own."""
+    jinja2 = pytest.importorskip("jinja2")
+    source = chat_template(case.mine, engine="jinja2")
+    environment = jinja2.Environment()
+    environment.filters["fromjson"] = json.loads
+    template = environment.from_string(source)
+    for messages in conversations(case.dialect.name):
+        asked = request(messages, case.mine)
+        options = {"reasoning_effort": asked.effort} if asked.effort else {}
+        written = template.render(
+            messages=messages, add_generation_prompt=True, thinking=True, **options
+        )
+        assert written == str(asked.encode())

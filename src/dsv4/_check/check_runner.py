@@ -21,6 +21,7 @@ from dsv4._check.findings import (
 )
 from dsv4._encode.inputs import as_list, fields_of, maybe_dict, maybe_list
 from dsv4._encode.prompt import Prompt
+from dsv4._format.dialects import DEFAULT
 from dsv4._inputs.input_files import InputError, error_location
 from dsv4._inputs.line_shapes import LineConversation, line_conversations
 from dsv4._inputs.request_bodies import LastAnswer, ReadBody, RequestOverrides
@@ -272,7 +273,8 @@ def _served_request(
     if by_model:
         return _as_body(body), None if overrides.dialect is None else str(overrides.dialect)
     request, server_body = overrides.read(body).request, _as_body(body)
-    if str(overrides.dialect) == "v4":  # a server asks for the model, which has this name then
+    # A server asks for the model, which has this name then.
+    if str(overrides.dialect) == DEFAULT.name:
         server_body = {"model": "deepseek-v4", **server_body}
     return server_body, str(request.dialect)
 

@@ -23,7 +23,8 @@ def _system_signs(dialect: Dialect) -> tuple[str, ...]:
 
 
 def _call_tags(dialect: Dialect) -> tuple[str, str]:
-    return dialect.tags.block_open.strip(), dialect.tags.invoke_open.partition(" name=")[0]
+    tags = dialect.tags
+    return f"<{tags.dsml}{tags.calls}>", f"<{tags.dsml}{tags.invoke}"
 
 
 def _v32_signs(dialect: Dialect) -> tuple[str, ...]:

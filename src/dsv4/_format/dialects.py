@@ -394,8 +394,8 @@ _RELEASES = (V4, V4_0731, V4_VISION, V4_1, V4_1_1017, V3_2)
 _BY_NAME = {release.name: release for release in _RELEASES}
 DIALECTS: Mapping[str, Dialect] = MappingProxyType(_BY_NAME)
 """Every release of the format that is known, by its name."""
-BUNDLED = V4
-"""The dialect of the vocabulary that is installed with the package."""
+DEFAULT = V4
+"""The dialect that is meant where none is named, and that of the bundled vocabulary."""
 
 # The names of checkpoints. A name may have owners, providers and folders before the version, and a
 # size, a date or a quantisation behind it; the last version in it counts. The minor number stands

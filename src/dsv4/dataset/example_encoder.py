@@ -23,6 +23,7 @@ from dsv4._check.message_checks import turns_without_token
 from dsv4._check.training_checks import find_unfit, message_text
 from dsv4._encode.prompt import Piece, Prompt
 from dsv4._encode.turns import NATIVE
+from dsv4._format.dialects import DEFAULT
 from dsv4._format.texts import UNSUPPORTED
 from dsv4._format.tokens import EOS, PAD, THINK_END, THINK_START, Special, markup
 from dsv4._images.image_source import identity
@@ -375,7 +376,7 @@ class ChunkEncoder:
         calls = [call for call in conversation.calls if call.name not in declared]
         tally.note(dataset_notes.UNDECLARED_TOOL, len(calls))
         if self.job.options.dialect is None:
-            tally.note(dataset_notes.OTHER_RELEASE, int(prompt.dialect.name != "v4"))
+            tally.note(dataset_notes.OTHER_RELEASE, int(prompt.dialect.name != DEFAULT.name))
         before = {
             conversation.role(n - 1) if n else None for n, _ in conversation.of_role("assistant")
         }

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from dsv4._encode.encode import chosen_tool, maybe_response_schema, read_tool_choice, visible_tools
 from dsv4._encode.tools import function_location, function_of, qualified_function
-from dsv4._format.dialects import BUNDLED, dialect_named
+from dsv4._format.dialects import DEFAULT, dialect_named
 from dsv4.errors import Location, mismatch, refusal, short_repr
 from dsv4.grammar import completion_rules
 from dsv4.grammar import expressions as ex
@@ -211,7 +211,7 @@ class Grammar:
     form: GrammarForm
     relaxed: tuple[Relaxation, ...] = ()
     markers: completion_rules.Markers = "tokens"
-    visible: tuple[str, ...] = completion_rules.visible_tokens(BUNDLED)
+    visible: tuple[str, ...] = completion_rules.visible_tokens(DEFAULT)
 
     def fields(self, server: str) -> dict[str, Any]:
         """The fields by which a server takes this grammar.

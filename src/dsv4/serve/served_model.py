@@ -25,6 +25,7 @@ from dsv4.tokens import Tokenizer, VocabularyError
 UNNAMED = ("", "default", "None")
 # Engines whose chat routes write the texts of 31 July for every V4 (docs/servers.md).
 _ONE_TEXT_FOR_V4 = {"vllm": "vLLM", "sglang": "SGLang"}
+_EFFORTS_OF_SERVERS = {dialects.V4: dialects.V4_0731}
 # Of a long text, so many characters are shown.
 _SHOWN = 60
 
@@ -92,10 +93,11 @@ def prompt_facts(dialect: Dialect, settings: Settings) -> PromptFacts:
     text = effort_text(dialect, settings.effort)
     note = ""
     server = _ONE_TEXT_FOR_V4.get(settings.backend)
-    if server is not None and dialect == dialects.V4:
-        other = effort_text(dialects.V4_0731, settings.effort)
+    theirs = _EFFORTS_OF_SERVERS.get(dialect)
+    if server is not None and theirs is not None:
+        other = effort_text(theirs, settings.effort)
         note = (
-            f"{server}'s own chat route writes the effort texts of v4-0731 for this model: "
+            f"{server}'s own chat route writes the effort texts of {theirs} for this model: "
             f"for {settings.effort}, {other}"
         )
     return PromptFacts(str(dialect), settings.effort, text, note)

@@ -25,7 +25,7 @@ from dsv4._completion.reasons import Reason
 from dsv4._decode.dialect_detection import dialects_of
 from dsv4._encode.inputs import as_list
 from dsv4._encode.prompt import Piece, Prompt, RawTurn, prompt_from_tokens
-from dsv4._format.dialects import BUNDLED, DIALECTS, Dialect, dialect_named
+from dsv4._format.dialects import DEFAULT, DIALECTS, Dialect, dialect_named
 from dsv4._format.spellings import COMPLETION_TOKENS
 from dsv4._images.image_grid import image_grid
 from dsv4._images.image_source import why_no_size
@@ -207,7 +207,7 @@ class Coder:
         name of its checkpoint."""
         if self._dialect is None:
             bundled = is_bundled(self.vocabulary.name)
-            self._dialect = BUNDLED if bundled else self.dialect_for(None)
+            self._dialect = DEFAULT if bundled else self.dialect_for(None)
         return self._dialect
 
     def dialect_for(self, wanted: DialectName | Dialect | None) -> Dialect:
