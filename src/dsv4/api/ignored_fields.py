@@ -185,7 +185,8 @@ def _silenced(message: JsonObject, role: str) -> Iterator[str]:
     if "extracted_url" in message and message.get("task") != "read_url":
         yield "extracted_url"
     reasoning = message.get("reasoning")
-    if reasoning and message.get("reasoning_content") not in (None, "", reasoning):
+    is_said = reasoning is not None and reasoning != [] and reasoning != {}
+    if is_said and message.get("reasoning_content") not in (None, "", reasoning):
         yield "reasoning"
 
 
