@@ -14,12 +14,13 @@ from dsv4._check.call_checks import schema_faults
 from dsv4._check.findings import CheckedConversation, RuleFinding, closest_name, quoted_json
 from dsv4._encode.encode import maybe_response_schema
 from dsv4._encode.inputs import DIALECTS_WITH_IMAGES
+from dsv4._encode.prompt import Prompt
 from dsv4._encode.turns import NATIVE, fields_read
 from dsv4._format import tokens
 from dsv4._format.dialects import ROLES, V4_1
 from dsv4._format.texts import UNSUPPORTED, read_table
 from dsv4.api.body_reader import recognise
-from dsv4.api.ignored_fields import server_fields, unread_locations
+from dsv4.api.ignored_fields import server_fields, unread_locations, unwritten_tasks
 from dsv4.api.neutral_request import TRAINING_FIELDS
 from dsv4.api.own_bodies import FIELDS_READ, TEMPLATE_OPTIONS, is_sharegpt, role_of
 from dsv4.errors import Location
@@ -35,10 +36,6 @@ _MEANT_OF_REQUEST: dict[str, str] = _NAMES["meant_of_request"]
 _EVERY = {field for role in ROLES for field in fields_read(role, V4_1)}
 
 
-# What the format leaves out of these is reported by other rules.
-_WITH_RULES_OF_THEIR_OWN = ("content_blocks", "task", "tools", "response_format")
-
-
 def unread_fields(conversation: CheckedConversation) -> Iterator[RuleFinding]:
     body, read = conversation.body, conversation.read
     if read is None or (isinstance(body, dict) and is_sharegpt(body)):
@@ -47,9 +44,13 @@ def unread_fields(conversation: CheckedConversation) -> Iterator[RuleFinding]:
     fields = body if isinstance(body, dict) else {}
     if protocol == "chat" and (not fields or "messages" in fields):
         fields = {**fields, "messages": conversation.written_messages}
-    passed_over = (*_WITH_RULES_OF_THEIR_OWN, *(TRAINING_FIELDS if read.is_line else ()))
-    for location in unread_locations(fields, protocol, read.rules, conversation.prompt.dialect):
-        if len(location) != 3 or location[-1] not in passed_over:
+    prompt = conversation.prompt
+    told = {("messages", index, field) for index, field, _ in _lost_fields(prompt)}
+    unread = [*unread_locations(fields, protocol, read.rules, prompt.dialect)]
+    unread += unwritten_tasks(fields, conversation.request)
+    for location in dict.fromkeys(unread):
+        is_training = read.is_line and len(location) == 3 and location[-1] in TRAINING_FIELDS
+        if location not in told and not (is_training and location[0] == "messages"):
             yield RuleFinding(*_unread_finding(location, fields))
 
 
@@ -61,7 +62,7 @@ def _unread_finding(location: Location, body: Any) -> tuple[str, Location, str]:
         return "unread_field", location, f"messages of role {role} have no {field}: it is not read"
     names = {0: (_MEANT_OF_REQUEST, FIELDS_READ), 2: (_MEANT, _EVERY)}.get(len(place))
     name = names and (names[0].get(field) or closest_name(field, set(names[1])))
-    if name:
+    if name and name != field:
         return "unread_field", location, f"{problem}: did you mean {name}?"
     if place == ["chat_template_kwargs"]:
         problem += f": of these, {', '.join(TEMPLATE_OPTIONS)} are"
@@ -245,16 +246,22 @@ _LOST = {
 }
 
 
+def _lost_fields(prompt: Prompt) -> Iterator[tuple[int, str, str]]:
+    """The fields that a prompt says it lost, each with its message and the rule."""
+    for index, field, rule in prompt.dropped:
+        if rule in _LOST and field in ("task", "tools", "response_format"):
+            yield index, field, rule
+
+
 def omissions_in_prompt(conversation: CheckedConversation) -> Iterator[RuleFinding]:
     """What the prompt says of itself that it left out."""
+    for index, field, rule in _lost_fields(conversation.prompt):
+        problem = _LOST[rule].format(field=field, role=conversation.role(index))
+        yield RuleFinding(f"lost_{field}", ("messages", index, field), problem)
     for index, field, rule in conversation.prompt.dropped:
         location = ("messages", index, field)
         if rule in _REASONING:
             yield RuleFinding("dropped_reasoning", location, _REASONING[rule])
-        elif rule in _LOST and field in ("task", "tools", "response_format"):
-            role = conversation.role(index)
-            problem = _LOST[rule].format(field=field, role=role)
-            yield RuleFinding(f"lost_{field}", location, problem)
         elif rule == "vanished" and not (index == 0 and conversation.opens_as_developer):
             problem = "a developer message before the last user turn is dropped as a whole"
             yield RuleFinding("dropped_message", ("messages", index), problem)

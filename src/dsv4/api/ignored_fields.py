@@ -75,7 +75,6 @@ _PART_FIELDS: Mapping[str, frozenset[str]] = {
     )
     for kind in kinds
 }
-_FUNCTION_FIELDS = ("type", "name", "description", "parameters", "input_schema")
 _LISTS: Mapping[ProtocolName, str] = {"responses": "input"}
 
 
@@ -124,7 +123,7 @@ def unread_locations(
         if isinstance(message, dict):
             yield from _in_message(message, protocol, rules, dialect, (name, n))
     for n, tool in enumerate(_list(body.get("tools"))):
-        yield from _in_tool(tool, rules, dialect, ("tools", n))
+        yield from _in_tool(tool, protocol, rules, dialect, ("tools", n))
 
 
 def unwritten_tasks(body: object, request: Request) -> list[Location]:
@@ -167,6 +166,8 @@ def _in_message(
     else:
         known = kind if protocol == "responses" and kind else "message"
         read = _PART_FIELDS.get(known, frozenset(message))
+        if protocol == "messages" and kind != "message":  # which answers have
+            read = read - {"type"}
     if not read.issuperset(message):
         yield from _others(message, read, place)
     yield from ((*place, name) for name in _silenced(message, role) if name in read)
@@ -175,7 +176,7 @@ def _in_message(
             yield from _in_part(part, rules, (*place, field, n))
     if "tools" in read:
         for n, tool in enumerate(_list(message.get("tools"))):
-            yield from _in_tool(tool, rules, dialect, (*place, "tools", n))
+            yield from _in_tool(tool, protocol, rules, dialect, (*place, "tools", n))
 
 
 def _silenced(message: JsonObject, role: str) -> Iterator[str]:
@@ -213,14 +214,37 @@ def _in_part(part: object, rules: BodyRules, place: Location) -> Iterator[Locati
 
 
 def _in_tool(
-    tool: object, rules: BodyRules, dialect: Dialect, place: Location
+    tool: object, protocol: ProtocolName, rules: BodyRules, dialect: Dialect, place: Location
 ) -> Iterator[Location]:
     fields: JsonObject = tool if isinstance(tool, dict) else {}
+    function = fields.get("function")
     if rules == "body":
-        holders = {"custom": "format", "namespace": "tools"}
-        more = holders.get(str(fields.get("type")), "function")
-        yield from _others(tool, (*_FUNCTION_FIELDS, more), place)
-        yield from _others(fields.get("function"), _FUNCTION_FIELDS, (*place, "function"))
+        # Without its wrapper, a function of Chat Completions is read as in Responses.
+        is_wrapped = protocol == "chat" and (function is not None or "name" not in fields)
+        known = (protocol, "wrapped" if is_wrapped else _kind_of(fields))
+        yield from _others(tool, {"type", *_TOOL_FIELDS.get(known, _ANY_TOOL)}, place)
+        if is_wrapped:
+            yield from _others(function, _TOOL_FIELDS["chat", "function"], (*place, "function"))
+        if "tools" in _TOOL_FIELDS.get(known, ()):
+            for n, one in enumerate(_list(fields.get("tools"))):
+                yield from _in_tool(one, protocol, rules, dialect, (*place, "tools", n))
     elif "function" in fields:  # which is written whole
         more = "namespace" if dialect.namespaces else "type"
         yield from _others(tool, ("type", "function", more), place)
+
+
+def _kind_of(tool: JsonObject) -> str:
+    return str(tool.get("type") or "function")
+
+
+_ANY_TOOL = ("name", "description", "parameters", "input_schema", "function", "format", "tools")
+# What is read of a tool, by its protocol and type. Those of other types are named whole.
+_TOOL_FIELDS: Mapping[tuple[ProtocolName, str], tuple[str, ...]] = {
+    ("chat", "wrapped"): ("function",),
+    ("chat", "function"): ("name", "description", "parameters"),
+    ("responses", "function"): ("name", "description", "parameters"),
+    ("responses", "custom"): ("name", "description", "format"),
+    ("responses", "namespace"): ("name", "description", "tools"),
+    ("messages", "function"): ("name", "description", "input_schema"),
+    ("messages", "custom"): ("name", "description", "input_schema"),
+}

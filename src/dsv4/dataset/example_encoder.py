@@ -345,7 +345,7 @@ class ChunkEncoder:
         tally.note(dataset_notes.UNKNOWN_MODEL, len(request.notes))
         for place in (*request.ignored, *server_fields(request.body)):
             name = place.rpartition(".")[2]
-            if name == "weight":  # of which the mask tells
+            if re.fullmatch(r"messages\[\d+\]\.weight", place):  # of which the mask tells
                 continue
             if OF_TRAINING.search(name) and "unread_field" not in self.job.options.ignore:
                 problem = f"{place}: found a field of this name, which is not understood"
