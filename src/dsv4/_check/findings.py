@@ -69,9 +69,11 @@ class FindingKind(NamedTuple):
     meaning: str
 
 
-# Every kind, with its words in finding_kinds.json: those that cannot be encoded first.
+# Every kind, with its words, by levels: those that cannot be encoded first.
 FINDING_KINDS: Mapping[str, FindingKind] = {
-    kind: FindingKind(**fields) for kind, fields in read_table("finding_kinds", __file__).items()
+    kind: FindingKind(level, meaning)
+    for level, kinds in read_table("finding_kinds", __file__).items()
+    for kind, meaning in kinds.items()
 }
 """The kinds of findings of `dsv4.check`, by name."""
 
