@@ -42,6 +42,14 @@ def part_to_parse(text: str) -> str:
     return text[: min(begins) + _LONGEST_PARSED] if begins else ""
 
 
+def ends_reasoning(text: str) -> bool:
+    """Whether the end of reasoning stands in a text as a model writes it. In the middle of a line
+    somebody speaks of it, unless the text begins with reasoning."""
+    before, tag, after = text.partition(THINK_END)
+    is_amid = before[-1:] not in ("", "\n", ".", "!", "?") and after[:1] not in ("", "\n", "\r")
+    return bool(tag) and (not is_amid or before.lstrip().startswith(THINK_START))
+
+
 def read_choices(value: dict[str, Any]) -> Iterator[tuple[str, PastedAnswer]]:
     """The answers of a response that has several, each with the place of its choice."""
     choices = value.get("choices")

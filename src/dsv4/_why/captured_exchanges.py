@@ -60,8 +60,8 @@ def _har_reply(response: Mapping[str, Any]) -> PastedAnswer | PastedError | None
     return reply_of(text, status if isinstance(status, int) else None)
 
 
-# A status of an error, and curl's own words.
-_FAILED = re.compile(r"HTTP/\S+ [45]\d\d|curl: \(\d+\)")
+# A status of an error, curl's own words, and the page of a proxy.
+_FAILED = re.compile(r"HTTP/\S+ [45]\d\d|curl: \(\d+\)|\s*<(?:!doctype\s+)?html", re.IGNORECASE)
 
 
 def reply_of(reply: object, status: int | None = None) -> PastedAnswer | PastedError | None:

@@ -116,7 +116,8 @@ def _pattern(text: str) -> str:
 # What shows that a text is an error, though the page does not know it.
 _SIGNS = re.compile(
     r"^Traceback \(most recent call last\)|\bError code: \d{3}\b|\bAPI Error: \d{3}\b"
-    r"|^HTTP/[\d.]+ [45]\d\d\b|^(?:[\w.]*\.)?\w*(?:[Ee]rror|ERROR|Exception)\b(?::| \[|\s*\()"
+    r"|(?:^HTTP/[\d.]+|HTTP/[\d.]+\") [45]\d\d\b"
+    r"|^(?:[\w.]*\.)?\w*(?:[Ee]rror|ERROR|Exception)\b(?::| \[|\s*\()"
     r"|\bstatus(?: code)? [45]\d\d\b|^npm ERR!|\bpanicked at\b|\bException in thread\b",
     re.MULTILINE,
 )
@@ -134,7 +135,7 @@ def error_statuses(text: str) -> Iterator[int]:
 
 
 _STATUS = re.compile(
-    r"(?:Error code:|API Error:|HTTP/[\d.]+|status(?:[ _]?code)?['\"]?[:= ]|<title>|<h1>"
+    r"(?:Error code:|API Error:|HTTP/[\d.]+\"?|status(?:[ _]?code)?['\"]?[:= ]|<title>|<h1>"
     r"|\bcode['\"]?:|(?=[45]\d\d (?:Client|Server) Error))\s*([45]\d\d)\b",
     re.IGNORECASE,
 )

@@ -17,7 +17,12 @@ from dsv4._completion.message import Message
 from dsv4._format.tokens import DSML, EOS, THINK_END
 from dsv4._inputs.input_files import line_and_column
 from dsv4._parse.parse import parse
-from dsv4._why.captured_answers import OF_REASONING, part_to_parse, read_choices
+from dsv4._why.captured_answers import (
+    OF_REASONING,
+    ends_reasoning,
+    part_to_parse,
+    read_choices,
+)
 from dsv4._why.error_page import known_error
 from dsv4._why.pasted_kinds import BrokenJson, PastedAnswer
 from dsv4._why.verdict import WhyVerdict, marked
@@ -146,7 +151,7 @@ def _find_leak(message: Message, text: str, finish: str) -> Leak | None:
         return Leak(kind, names, first.start, first.end, first.sentence)
     if message.tool_calls:
         return Leak("calls", names, *_first_tag(message, text))
-    if THINK_END in text and (message.reasoning or _has_stray(message)):
+    if ends_reasoning(text) and (message.reasoning or _has_stray(message)):
         start = text.find(THINK_END)
         return Leak("reasoning", names, start, start + len(THINK_END))
     return None

@@ -9,13 +9,13 @@ from html import unescape
 from typing import Any
 
 from dsv4._format.dialects import DIALECTS
-from dsv4._format.tokens import ASSISTANT, BOS, DSML, EOS, THINK_END, THINK_START, USER
+from dsv4._format.tokens import ASSISTANT, BOS, DSML, EOS, THINK_START, USER
 from dsv4._inputs.agent_sessions import SQLITE, read_agent_session
 from dsv4._inputs.input_files import BYTE_ORDER_MARK, InputError, decode_utf8
 from dsv4._inputs.line_shapes import line_conversation
 from dsv4._parse.parse import parse
 from dsv4._why import captured_answers, captured_exchanges, error_page
-from dsv4._why.captured_answers import OF_REASONING, part_to_parse
+from dsv4._why.captured_answers import OF_REASONING, ends_reasoning, part_to_parse
 from dsv4._why.curl_commands import is_curl, read_curl
 from dsv4._why.pasted_kinds import (
     BrokenJson,
@@ -272,6 +272,8 @@ _TRAINING_DATA = "If it is training data of another shape, dsv4 dataset says how
 def _is_prompt(text: str) -> bool:
     """Whether a text is a prompt and does not only speak of one."""
     start = text.lstrip(" \t\r\n'\"")
+    if start.startswith(("{", "[")):  # JSON with a mistake
+        return False
     return (
         BOS in text or start.startswith((USER, ASSISTANT)) or (USER in text and ASSISTANT in text)
     )
@@ -362,7 +364,7 @@ def _read_answer_text(text: str) -> PastedAnswer | None:
         return None
     if text.rstrip("\r\n").endswith(EOS):
         text = text.rstrip("\r\n")  # an editor's line end
-    thinking = _ends_reasoning(text) or text.lstrip().startswith(THINK_START)
+    thinking = ends_reasoning(text) or text.lstrip().startswith(THINK_START)
     if not (thinking or EOS in text):
         message = parse(part_to_parse(text), thinking=False)
         marks = [each for each in message.diagnostics if each.kind not in OF_REASONING]
@@ -371,11 +373,3 @@ def _read_answer_text(text: str) -> PastedAnswer | None:
     tags = ((name, str(dialect.tags.block_open).strip()) for name, dialect in DIALECTS.items())
     dialect = next((name for name, tag in tags if tag in text), None)
     return PastedAnswer(text, thinking, dialect)
-
-
-def _ends_reasoning(text: str) -> bool:
-    """Whether the end of reasoning stands in a text as a model writes it. In the middle of a line
-    somebody speaks of it, unless a beginning stands before it."""
-    before, tag, after = text.partition(THINK_END)
-    is_amid = before[-1:] not in ("", "\n", ".", "!", "?") and after[:1] not in ("", "\n", "\r")
-    return bool(tag) and (not is_amid or THINK_START in before)
