@@ -196,7 +196,7 @@ clients: $(VENV)/installed-for-serving
 	$(BIN)/python clients/run.py --install $(CLIENTS) $(if $(HEAL),--heal $(HEAL)) $(ONLY)
 
 # Other implementations of the format, held against the recorded cases, into docs/implementations.md:
-# a few minutes, 3.5 GB. `make implementations ONLY="verl ftllm"` prints what those do.
+# a quarter of an hour, 4.7 GB. `make implementations ONLY="verl ftllm"` prints what those do.
 implementations: $(VENV)/installed-for-tests
 	$(BIN)/python scripts/implementations.py $(ONLY)
 

@@ -205,6 +205,18 @@ class _StandIns(MetaPathFinder, Loader):
         pass
 
 
+class Registry:
+    """Notes classes by their names, as mmengine's does, which needs more than is installed."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        self.module_dict: dict[str, Any] = {}
+        self.get = self.module_dict.get
+
+    def register_module(self, name: str | list[str], **_: Any) -> Callable[[Any], Any]:
+        names = name if isinstance(name, list) else [name]
+        return lambda made: self.module_dict.update(dict.fromkeys(names, made)) or made
+
+
 def seen(text: str) -> str:
     """What a parser inside a server sees of a completion: that takes the EOS off."""
     return text.removesuffix("<｜end▁of▁sentence｜>")

@@ -7,6 +7,7 @@ names, only those are run, and the page stays as it is: their part of it is prin
 
 from __future__ import annotations
 
+import ast
 import json
 import subprocess
 import sys
@@ -37,7 +38,7 @@ Result = tuple[ConformanceOutcome, dict[str, Any]]
 MISTAKES = ("invented", "wrong arguments", "lost", "leaked", "refused", "other texts")
 EXAMPLE_LENGTH = 150
 # Packages with wheels for one platform, of which only Python files are run, which run anywhere.
-PLATFORMS = {"ftllm": "x86_64-manylinux_2_31"}
+PLATFORMS = dict.fromkeys(("ftllm", "twinkle-kit", "lmdeploy"), "x86_64-manylinux_2_31")
 
 
 # Running one.
@@ -180,6 +181,13 @@ def _kind(outcome: ConformanceOutcome) -> str:
     return outcome.section.replace("docs/format.md, section", "[section](format.md)")
 
 
+def way_of(name: str) -> str:
+    """What is run of an implementation, in the words of its adapter."""
+    module = ast.parse((FOLDER / name / "adapter.py").read_text("utf-8"))
+    words = " ".join((ast.get_docstring(module) or "").split())
+    return words.partition(": ")[2].replace("|", "\\|")
+
+
 def version(name: str) -> str:
     first = (FOLDER / name / "requirements.in").read_text("utf-8").split("\n")[0]
     return first.partition("==")[2]
@@ -194,12 +202,14 @@ def page(results: dict[str, list[Result]], seconds: float) -> str:
     prompts = [row for name, own in results.items() for row in prompt_rows(name, own)]
     parsers = [row for name, own in results.items() if (row := parser_row(name, own))]
     kinds = [line for name, own in results.items() for line in differences(name, own)]
+    ways = [_row(name, version(name), way_of(name)) for name in results]
     head = (FOLDER / "page_head.txt").read_text("utf-8")
     measured = {"date": date.today().strftime("%-d %B %Y"), "version": dsv4.__version__}
     measured |= {"minutes": f"{max(1, round(seconds / 60))}", "size": f"{size:.1f}"}
     for name, value in measured.items():
         head = head.replace(f"{{{name}}}", value)
-    for name, rows in (("prompts", prompts), ("parsers", parsers), ("differences", kinds)):
+    tables = (("ways", ways), ("prompts", prompts), ("parsers", parsers), ("differences", kinds))
+    for name, rows in tables:
         head = head.replace(f"<!-- {name} -->", "\n".join(rows).strip())
     return head
 

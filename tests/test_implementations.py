@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import json
 import re
@@ -42,6 +43,31 @@ def test_an_implementation(name: str) -> None:
     wanted = (FOLDER / name / "requirements.in").read_text("utf-8").split("\n")[0]
     assert wanted in lock
     assert f"| {name} | {wanted.partition('==')[2]} |" in PAGE
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_run_is_the_implementation_and_is_named(name: str) -> None:
+    """Nothing of dsv4 answers for another package, but the template, whose row says so."""
+    source = (FOLDER / name / "adapter.py").read_text("utf-8")
+    shared = [(ROOT / "scripts" / f"{module}.py") for module in ("conform_lines", "model_folder")]
+    for text in (source, *(path.read_text("utf-8") for path in shared)):
+        roots = {
+            imported.partition(".")[0]
+            for node in ast.walk(ast.parse(text))
+            for imported in (
+                [alias.name for alias in node.names]
+                if isinstance(node, ast.Import)
+                else [node.module or ""]
+                if isinstance(node, ast.ImportFrom)
+                else []
+            )
+        }
+        assert not roots & {"dsv4", "encoding_dsv4", "encoding_dsv32", "encoding_dsv41"}
+    lock = (FOLDER / name / "requirements.lock").read_text("utf-8")
+    assert not re.search(r"^dsv4\b", lock, re.MULTILINE)
+    way = script("implementations").way_of(name)
+    assert f"| {way} |" in PAGE
+    assert ("sys.argv[1]" in source) == ("dsv4's own template" in way)
 
 
 WANTED = [{"name": "f", "arguments": {"a": 1}}]

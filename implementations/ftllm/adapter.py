@@ -1,10 +1,10 @@
-"""ftllm: copies of the released encoders, of V4 and V4.1."""
+"""ftllm: its copies of the released encoders, of V4 (April) and of V4.1 (17 October)."""
 
 from conform_lines import answer, module_in, options_of
 
 MODULES = {
     "v4": module_in("ftllm", "encoding_dsv4.py"),
-    "v4.1": module_in("ftllm", "encoding_dsv41.py"),
+    "v4.1-1017": module_in("ftllm", "encoding_dsv41.py"),
 }
 
 
@@ -16,8 +16,8 @@ def encode(request):
 
 
 def parse(request):
-    module = MODULES[request["dialect"]]
+    module = MODULES.get(request["dialect"], MODULES["v4.1-1017"])
     return module.parse_message_from_completion_text(request["text"], request["thinking_mode"])
 
 
-answer(MODULES, encode, parse)
+answer([*MODULES, "v4.1"], encode, parse, encoded=MODULES)

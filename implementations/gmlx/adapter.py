@@ -1,4 +1,4 @@
-"""gmlx: its template for V4.1, and its parser of calls. Its engine needs Apple's MLX."""
+"""gmlx: its template for V4.1 (September), and its parser of calls."""
 
 import sys
 from pathlib import Path

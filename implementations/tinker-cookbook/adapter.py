@@ -1,4 +1,4 @@
-"""tinker-cookbook: its renderers of V4.1, which write and read ids, without PyTorch."""
+"""tinker-cookbook: its renderers of V4.1 (September), which write and read ids."""
 
 from importlib import import_module
 

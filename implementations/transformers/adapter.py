@@ -1,4 +1,5 @@
-"""transformers, with the template that `dsv4 template` writes for V4; tools go beside messages."""
+"""transformers: dsv4's own template of V4 (April), because the checkpoint has none. What it
+refuses is the template's refusal. Tools go beside the messages."""
 
 import contextlib
 import json

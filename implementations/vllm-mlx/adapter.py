@@ -1,4 +1,4 @@
-"""vllm-mlx: an encoder of V4, and the two parsers that its server composes."""
+"""vllm-mlx: its encoder of V4 (April and 0731), and the two parsers that its server composes."""
 
 import sys
 from importlib import import_module

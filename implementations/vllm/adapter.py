@@ -1,4 +1,5 @@
-"""vLLM: its copies of the encoders, and its parsers as its server composes them."""
+"""vLLM: its encoders of V4 (0731) and of V4.1 (September's, with three of October's changes), and
+its parsers as its server composes them."""
 
 import conform_lines as lines
 
@@ -12,7 +13,8 @@ from vllm.parser.parser_manager import ParserManager  # noqa: E402
 from vllm.renderers.chat_utils import make_tool_call_id  # noqa: E402
 
 make_tool_call_id.return_value = "call_0"
-NAMES = {"v4": "deepseek_v4", "v4-0731": "deepseek_v4", "v4.1": "deepseek_v41"}
+NAMES = {"v4": "deepseek_v4", "v4-0731": "deepseek_v4"}
+NAMES |= {"v4.1": "deepseek_v41", "v4.1-1017": "deepseek_v41"}
 
 
 def encode(request):
@@ -33,4 +35,4 @@ def parse(request):
     return lines.called(made, content or "", reasoning or "")
 
 
-lines.answer(NAMES, encode, parse, encoded=("v4-0731", "v4.1"))
+lines.answer(NAMES, encode, parse, encoded=("v4-0731", "v4.1", "v4.1-1017"))
