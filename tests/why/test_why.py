@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from inputs import INPUTS, Input
 
+import dsv4
 from dsv4._why.doc_pages import doc_pages
 from dsv4._why.judge import why
 
@@ -107,3 +108,23 @@ def test_five_megabytes_take_no_minute(text: str) -> None:
     begin = time.process_time()
     assert why(text).status == 0
     assert time.process_time() - begin < 10
+
+
+def test_commands_to_copy_name_a_file_that_they_can_read() -> None:
+    body = {"messages": [{"role": "user", "content": "Hi"}]}
+    assert why(json.dumps(body).encode(), "a.json").fix.startswith("dsv4 show a.json ")
+    for inside in (
+        f"curl http://x/v1 -d '{json.dumps(body)}'",
+        json.dumps({"body": body}),
+        str(body),
+    ):
+        verdict = why(inside, "a.txt")
+        assert verdict.fix.startswith("dsv4 show REQUEST.json ")
+        assert "its JSON alone in REQUEST.json" in verdict.because
+
+
+def test_a_prompt_in_a_log_is_decoded_by_a_command_that_finds_it() -> None:
+    prompt = str(dsv4.encode([{"role": "user", "content": "Hi"}]))
+    assert why(prompt, "a.txt").fix.startswith("dsv4 decode a.txt ")
+    for inside in (f"INFO prompt: {prompt!r}, params: None", json.dumps(prompt)):
+        assert why(inside, "a.txt").fix.startswith("dsv4 decode --unescape a.txt ")

@@ -28,7 +28,7 @@ class FixedBody(NamedTuple):
 def fix_body(body: object) -> FixedBody:
     """A list of messages or a Chat request with everything fixed that can be.
 
-    What is neither comes back as it is.
+    Any other value comes back as it is.
     """
     listed = isinstance(body, list)
     request = {"messages": body} if listed else _from_sharegpt(body)

@@ -1,7 +1,7 @@
 """What makes a conversation unfit for training: reasoning and calls in an assistant's text,
 arguments that are not JSON. And what one should know before training on it.
 
-What counts as markup, and not as talk about markup, is decided by the parser.
+The parser decides whether a text has markup, or only talks about it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The options of a command as the fields of a dataclass: flag, kind and default in one place.
 
-What a flag takes follows from the type of its field: a `bool` is a switch, a whole number counts
+The value of a flag follows from the type of its field: a `bool` is a switch, a whole number counts
 from 1 on, a `Literal` lists its choices, and a list takes a value each time that it is given. What
 it is for is in command_texts.json, by the names of the class and of the field.
 """

@@ -55,8 +55,27 @@ def why(source: str | bytes, name: str = "FILE") -> WhyVerdict:
     """The verdict on a text or on the bytes of a file. `name` is what commands call it."""
     pasted = recognise_text(source) if isinstance(source, str) else recognise_bytes(source, name)
     verdict = judge(pasted)
+    if isinstance(pasted, PastedRequest) and not _is_whole(pasted.body, source):
+        name = "REQUEST.json"
+        verdict = replace(verdict, because=verdict.because or f"with its JSON alone in {name}:")
+    if isinstance(pasted, PastedPrompt) and not _is_all(pasted.text, source):
+        fix = verdict.fix.replace("dsv4 decode", "dsv4 decode --unescape")
+        verdict = replace(verdict, fix=fix)
     named = {field: getattr(verdict, field).replace("FILE", name) for field in ("wrong", "fix")}
     return replace(verdict, **named)
+
+
+def _is_whole(body: object, source: str | bytes) -> bool:
+    """Whether other commands can read a request where it was found."""
+    try:
+        return bool(json.loads(source) == body)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _is_all(text: str, source: str | bytes) -> bool:
+    whole = source if isinstance(source, str) else source.decode("utf-8", "replace")
+    return text.strip() == whole.strip()
 
 
 @singledispatch
