@@ -46,7 +46,7 @@ WELL_COMPRESSED = (".css", ".html", ".js", ".json", ".mjs", ".svg", ".wasm")
 SECURITY_POLICY = "; ".join(
     (
         *("default-src 'none'", "script-src 'self' 'wasm-unsafe-eval'", "worker-src 'self'"),
-        *("style-src 'self'", "connect-src 'self'", "img-src 'self' data:"),
+        *("style-src 'self'", "connect-src 'self'", "img-src 'self' data:", "font-src 'self'"),
         *("base-uri 'none'", "form-action 'none'"),
     )
 )

@@ -24,7 +24,7 @@ def main() -> int:
     if node is None or _version(node) < OLDEST_NODE:
         return _skip("JavaScript is not checked: found no Node of at least version 20.19")
     checks = [[node, "--test", *map(str, sorted(TESTS.glob("*.test.js")))]]
-    if npm is not None and _installed(npm):
+    if npm is not None and install_packages(npm):
         checks += [_type_check(node), _lint()]
     else:
         _skip("JavaScript is tested without types and lint: npm could not install the packages")
@@ -41,7 +41,7 @@ def _version(node: str) -> tuple[int, ...]:
     return tuple(int(number) for number in text.strip().lstrip("v").split(".")[:2])
 
 
-def _installed(npm: str) -> bool:
+def install_packages(npm: str) -> bool:
     """Whether the packages are there, which are installed where they have changed."""
     wanted, stamp = (TESTS / "package.json").read_text("utf-8"), TOOLS / "package.json"
     if stamp.exists() and stamp.read_text("utf-8") == wanted:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from accessibility import violations
+from editing import after_caret, put
 from serving import answered
 
 Open = Callable[..., Any]
@@ -18,6 +19,9 @@ def settle(tab: Any) -> None:
 
 def example(tab: Any, title: str) -> None:
     with answered(tab, "cache"):
+        folded = tab.locator("section.cache .options:not([open]) > summary")
+        if folded.count():
+            folded.click()
         tab.locator("section.cache").get_by_label("Examples").select_option(label=title)
     settle(tab)
 
@@ -52,8 +56,7 @@ def test_a_break_says_where_and_why(tab: Any) -> None:
     tab.get_by_role("button", name="Show in the request").click()
     assert tab.locator("section.prompt").is_visible()
     tab.wait_for_selector("section.prompt .rows .row")
-    caret = tab.evaluate("[document.activeElement.selectionStart, document.activeElement.value]")
-    assert caret[1][caret[0] :].startswith('"assistant"')
+    assert after_caret(tab).startswith('"assistant"')
 
 
 def test_what_other_clients_lose(tab: Any) -> None:
@@ -85,7 +88,7 @@ def test_switches_are_those_of_the_prompt(tab: Any) -> None:
 
 def test_a_request_that_cannot_be_read_is_refused(tab: Any) -> None:
     tab.get_by_role("tab", name="Prompt").click()
-    tab.get_by_label("Request, as JSON").fill('[{"role": 5}]')
+    put(tab, '[{"role": 5}]')
     tab.get_by_role("tab", name="Cache").click()
     tab.wait_for_selector("section.cache .problem")
     assert "[0].role" in tab.locator("section.cache .problem").inner_text()

@@ -9,16 +9,17 @@ import json
 import struct
 import zlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from accessibility import violations
+from editing import put, text_of
 from serving import answered, settle
 
 from completions import block, calling
 
 Open = Callable[..., Any]
-EDITOR = "Request, as JSON"
 # What a browser does when somebody drops or pastes: files by name and type, or a text.
 GIVE = """([selector, kind, files, text]) => {
   const given = new DataTransfer();
@@ -27,17 +28,19 @@ GIVE = """([selector, kind, files, text]) => {
     given.items.add(new File([bytes], name, { type }));
   }
   if (text) given.setData("text/plain", text);
-  const options = { bubbles: true, cancelable: true };
-  const target = document.querySelector(selector);
+  const options = { bubbles: true, cancelable: true, composed: true };
+  const found = document.querySelector(selector);
+  const target = found.shadowRoot?.querySelector(".cm-content") ?? found;
   const event = kind === "paste"
     ? new ClipboardEvent("paste", { ...options, clipboardData: given })
     : new DragEvent("drop", { ...options, dataTransfer: given });
   const isFree = target.dispatchEvent(event);
-  if (isFree && text && kind === "paste") {
+  if (isFree && text && kind === "paste" && target === found) {
     target.select();
     document.execCommand("insertText", false, text);
   }
 }"""
+SESSIONS = Path(__file__).parents[1] / "agent_sessions"
 BLOCK = block(calling("read", path="a")).strip()
 
 
@@ -60,11 +63,11 @@ SHOT = png(1920, 1080)
 
 
 def give(tab: Any, kind: str, *files: tuple[str, str, str], text: str = "", to: str = "") -> None:
-    tab.evaluate(GIVE, [to or f'textarea[aria-label="{EDITOR}"]', kind, list(files), text])
+    tab.evaluate(GIVE, [to or ".editor .shadow", kind, list(files), text])
 
 
 def source(tab: Any) -> Any:
-    return json.loads(tab.get_by_label(EDITOR).input_value())
+    return json.loads(text_of(tab))
 
 
 class TestPictures:
@@ -79,7 +82,7 @@ class TestPictures:
         cells = figure.locator(".cells").evaluate("one => getComputedStyle(one).backgroundSize")
         assert cells
         # The JSON has its name, and the dialect is one that reads pictures.
-        assert "picture:shot.png" in tab.get_by_label(EDITOR).input_value()
+        assert "picture:shot.png" in text_of(tab)
         assert tab.locator("section.prompt select[name=dialect]").input_value() == "v4.1"
         assert "shot.png is in the last turn. The dialect is v4.1 now" in tab.inner_text("#said")
 
@@ -91,7 +94,7 @@ class TestPictures:
             {"model": "DeepSeek-V4.1-Flash", "max_tokens": 9, "system": "s", "messages": asked},
         ):
             with answered(tab, "prompt"):
-                tab.get_by_label(EDITOR).fill(json.dumps(body))
+                put(tab, json.dumps(body))
             settle(tab)
             with answered(tab, "picture"):
                 give(tab, "paste", ("image.png", "image/png", SHOT))
@@ -126,10 +129,10 @@ class TestPictures:
         assert "640 × 480" in tab.locator(".rows figure.image").inner_text()
 
     def test_a_file_that_is_no_picture_is_told(self, tab: Any) -> None:
-        before = tab.get_by_label(EDITOR).input_value()
+        before = text_of(tab)
         give(tab, "drop", ("shot.png", "image/png", base64.b64encode(b"nothing").decode()))
         tab.wait_for_selector('#said:has-text("shot.png: found")')
-        assert tab.get_by_label(EDITOR).input_value() == before
+        assert text_of(tab) == before
 
     def test_a_link_has_the_picture(self, tab: Any, open_page: Open) -> None:
         give(tab, "drop", ("shot.png", "image/png", SHOT))
@@ -183,25 +186,31 @@ RESPONSES = {
 
 class TestTexts:
     @pytest.mark.parametrize("kind", RESPONSES)
-    def test_an_answer_opens_in_stream_at_its_end(self, tab: Any, kind: str) -> None:
-        before = tab.get_by_label(EDITOR).input_value()
+    def test_an_answer_is_judged_in_words_and_opens_in_stream_at_its_end(
+        self, tab: Any, kind: str
+    ) -> None:
         give(tab, "paste", text=RESPONSES[kind])
+        verdict = tab.locator(".verdict-of-all")
+        verdict.wait_for()
+        assert ("read" in verdict.inner_text()) is (kind in ("text", "chat"))
+        answer = tab.get_by_role("region", name="Answer")
+        answer.get_by_text("Let me look.").wait_for()
+        assert "read" in answer.inner_text()
+        assert text_of(tab) == RESPONSES[kind]
+        tab.get_by_role("button", name="Read it step by step").click()
         tab.wait_for_selector("#view-stream:not([hidden]) .count:has-text('the end')")
-        assert tab.locator("#tab-stream").get_attribute("aria-selected") == "true"
-        message = tab.locator("section.stream").inner_text()
-        assert "read" in message
-        assert "Let me look." in message
-        assert (
-            tab.locator("section.stream textarea.source").input_value().startswith("Let me look.")
-        )
-        # The request is as it was.
+        source = tab.locator("section.stream textarea.source").input_value()
+        assert source.startswith("Let me look.")
+        # The box is as it was.
         tab.locator("#tab-prompt").click()
-        assert tab.get_by_label(EDITOR).input_value() == before
+        assert text_of(tab) == RESPONSES[kind]
 
     def test_a_second_answer_opens_at_its_end_too(self, tab: Any) -> None:
         for text in (f"One.\n\n{BLOCK}", f"Two, and longer.\n\n{BLOCK}"):
             tab.locator("#tab-prompt").click()
-            give(tab, "paste", text=text)
+            put(tab, text)
+            tab.get_by_role("region", name="Answer").get_by_text(text.split(".")[0]).wait_for()
+            tab.get_by_role("button", name="Read it step by step").click()
             steps = len(text) + 1
             tab.wait_for_selector(f".count:has-text('Step {steps:,} of {steps:,}')")
 
@@ -214,37 +223,78 @@ class TestTexts:
             tab.locator("section.stream textarea.source").input_value().startswith("Let me look.")
         )
 
-    def test_a_command_with_curl_is_its_request(self, tab: Any) -> None:
+    def test_a_command_with_curl_is_its_request_without_its_key(self, tab: Any) -> None:
         body = {
             "model": "DeepSeek-V4.1-Flash",
             "messages": [{"role": "user", "content": "From curl"}],
         }
-        give(tab, "paste", text=f"curl https://x/v1/chat/completions \\\n -d '{json.dumps(body)}'")
+        key = "-H 'Authorization: Bearer sk-abcdefghijklmnop'"
+        give(tab, "paste", text=f"curl https://x/v1/messages {key} -d '{json.dumps(body)}'")
         tab.wait_for_selector(".rows:has-text('From curl')")
-        assert source(tab) == body
+        tab.wait_for_selector(".editor .cm-line:has-text('Bearer ***')")
+        assert "sk-abc" not in text_of(tab)
 
-    def test_what_was_not_pasted_is_offered(self, tab: Any) -> None:
-        with answered(tab, "import"):
-            tab.get_by_label(EDITOR).fill(RESPONSES["text"])
-        tab.get_by_role("button", name="Open this answer in Stream").click()
-        tab.wait_for_selector(".count:has-text('the end')")
+    def test_a_sentence_is_a_message(self, tab: Any) -> None:
+        give(tab, "paste", text="Why is the sky blue?")
+        tab.locator(".rows .text", has_text="Why is the sky blue?").wait_for()
+        tab.locator(".verdict-of-all", has_text="a sentence").wait_for()
+        assert tab.locator(".trouble").is_hidden()
+
+    def test_nothing_is_no_mistake(self, tab: Any) -> None:
+        tab.get_by_role("button", name="Clear").click()
+        tab.wait_for_timeout(600)
+        assert tab.locator(".trouble").is_hidden()
+        assert tab.locator(".verdict-of-all").is_hidden()
+        with answered(tab, "prompt"):
+            tab.keyboard.type("Typed")
+        tab.locator(".rows .text", has_text="Typed").wait_for()
+
+    def test_an_error_is_explained(self, tab: Any, axe: str) -> None:
+        give(tab, "paste", text='{"error": {"message": "Authentication Fails", "code": 401}}')
+        tab.locator(".verdict-of-all.bad .fix").wait_for()
+        assert tab.locator(".trouble").is_hidden()
+        assert violations(tab, axe) == []
+
+    def test_a_file_that_is_no_text_is_named(self, tab: Any) -> None:
+        before = text_of(tab)
+        data = base64.b64encode(b"%PDF-1.7 \xff").decode()
+        give(tab, "drop", ("a.pdf", "application/pdf", data))
+        tab.locator(".verdict-of-all", has_text="a PDF").wait_for()
+        assert text_of(tab) == before
+
+    def test_a_session_is_a_list_of_turns(self, tab: Any, open_page: Open, axe: str) -> None:
+        session = (SESSIONS / "codex-1.jsonl").read_text("utf-8")
+        give(tab, "drop", ("a.jsonl", "", base64.b64encode(session.encode()).decode()))
+        listed = tab.get_by_role("region", name="Turns")
+        listed.locator(".turn").nth(4).wait_for()
+        assert "5 turns. The cache loses" in listed.inner_text()
+        assert violations(tab, axe) == []
+        with answered(tab, "prompt"):
+            tab.get_by_role("button", name="Open turn 2").click()
+        tab.locator(".result .rows .text").first.wait_for()
+        assert listed.is_hidden()
+        tab.wait_for_timeout(1_000)  # until the address says so
+        other = open_page(tab.evaluate("location.hash"))
+        other.locator(".result .rows .text").first.wait_for()
+        other.get_by_role("button", name="All turns").click()
+        other.get_by_role("region", name="Turns").locator(".turn").nth(4).wait_for()
 
     @pytest.mark.parametrize(
         ("text", "words"),
         [
             ("curl https://x -d @body.json", "The command reads its JSON from body.json"),
             ("curl https://x -d '{", "The quotation marks of the command do not match"),
-            ('{"choices": []}', ""),
+            ('{"choices": []}', "choices"),
             ("<img src=x onerror=\"document.title='run'\">\n</think", ""),
         ],
     )
     def test_what_cannot_be_read_stays_with_what_is_wrong(
         self, tab: Any, text: str, words: str
     ) -> None:
-        with answered(tab, "import"):
+        with answered(tab, "why"):
             give(tab, "paste", text=text)
-        tab.wait_for_selector(f".trouble:has-text({json.dumps(words)})")
-        assert tab.get_by_label(EDITOR).input_value() == text
+        tab.wait_for_selector(f".verdict-of-all:has-text({json.dumps(words)})")
+        assert text_of(tab) == text
         assert tab.title() != "run"
 
 

@@ -9,6 +9,17 @@ from typing import Any
 
 import pytest
 from accessibility import violations
+from editing import (
+    BOX,
+    after_caret,
+    editor,
+    folded,
+    has_keyboard,
+    marked,
+    put,
+    set_caret,
+    text_of,
+)
 from serving import answered, first_is_smoke, served, settle
 
 import dsv4
@@ -17,10 +28,6 @@ from dsv4._playground.page_examples import EXAMPLE_REQUESTS
 
 Open = Callable[..., Any]
 TITLES = list(EXAMPLE_REQUESTS)
-LIT_JSON = """() => {
-  const lit = CSS.highlights.get("json-lit");
-  return lit ? [...lit].map(String).join("") : "";
-}"""
 # A choice that is as wide as its longest option has room for the one that is chosen.
 IS_CUT = """select => {
   const free = select.cloneNode(true);
@@ -32,15 +39,9 @@ IS_CUT = """select => {
   free.remove();
   return wanted > select.getBoundingClientRect().width + 1;
 }"""
-WRONG = "[...CSS.highlights.get('json-wrong')].join('')"
-# At once: what a driver types is slow in a long text.
-PUT = "(area, text) => { area.value = text; area.dispatchEvent(new Event('input')); }"
 # Key by key, with no pause that a busy machine could make longer.
-BURST = """(area, text) => {
-  for (let end = 1; end <= text.length; end++) {
-    area.value = text.slice(0, end);
-    area.dispatchEvent(new Event('input'));
-  }
+BURST = """(view, text) => {
+  for (const [at, insert] of [...text].entries()) view.dispatch({ changes: { from: at, insert } });
 }"""
 HOSTILE = [
     """<img src=x onerror="document.title='run'"><script>document.title='run'</script>""",
@@ -54,7 +55,7 @@ def write(tab: Any, value: Any) -> None:
     """Puts a request in the editor, and waits for its prompt."""
     text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
     with answered(tab, "prompt"):
-        tab.get_by_label("Request, as JSON").evaluate(PUT, text)
+        put(tab, text)
     settle(tab)
 
 
@@ -226,26 +227,22 @@ def test_long_texts_are_folded_until_they_are_wanted(tab: Any) -> None:
 
 def test_pointing_at_the_prompt_lights_the_json(tab: Any) -> None:
     tab.locator(".rows .text .reasoning").first.hover()
-    assert json.loads(tab.evaluate(LIT_JSON)) == "The weather decides. I need the forecast."
+    assert json.loads(marked(tab, "lit")) == "The weather decides. I need the forecast."
     tab.locator(".rows .text .user").first.hover()
-    assert json.loads(tab.evaluate(LIT_JSON)).startswith("Is it a good afternoon")
+    assert json.loads(marked(tab, "lit")).startswith("Is it a good afternoon")
     tab.locator(".rows .pill", has_text="User").first.hover()
-    assert tab.evaluate(LIT_JSON) == '"user"'
+    assert marked(tab, "lit") == '"user"'
 
 
 def test_the_caret_in_the_json_lights_the_prompt(tab: Any) -> None:
-    area = tab.get_by_label("Request, as JSON")
-    at = area.input_value().index("The weather decides")
-    area.evaluate("(area, at) => { area.focus(); area.setSelectionRange(at, at); }", at)
-    area.press("ArrowRight")
+    set_caret(tab, text_of(tab).index("The weather decides"))
+    tab.keyboard.press("ArrowRight")
     assert lit(tab) == "The weather decides. I need the forecast."
-    assert json.loads(tab.evaluate(LIT_JSON)) == lit(tab)
+    assert json.loads(marked(tab, "lit")) == lit(tab)
 
 
 def test_the_pointer_over_the_json_lights_the_prompt(tab: Any) -> None:
-    area = tab.get_by_label("Request, as JSON")
-    line = area.input_value().split("\n").index('      "content": "Let me look at the weather.",')
-    box = tab.locator(".editor .lines > div").nth(line).bounding_box()
+    box = tab.locator(".editor .cm-line", has_text="Let me look at the weather.").bounding_box()
     tab.mouse.move(box["x"] + 120, box["y"] + box["height"] / 2)
     assert lit(tab) == "Let me look at the weather."
     tab.mouse.move(5, 5)
@@ -254,24 +251,33 @@ def test_the_pointer_over_the_json_lights_the_prompt(tab: Any) -> None:
 
 def test_a_click_goes_to_the_source(tab: Any) -> None:
     tab.locator(".rows .calls", has_text="get_forecast").first.click()
-    caret = tab.evaluate("[document.activeElement.selectionStart, document.activeElement.value]")
-    assert caret[1][caret[0] :].startswith('"get_forecast"')
+    assert after_caret(tab).startswith('"get_forecast"')
 
 
 def test_the_keyboard_goes_through_the_rows(tab: Any) -> None:
     tab.locator(".rows .row[tabindex='0']").focus()
     for _ in range(4):
         tab.keyboard.press("ArrowDown")
-    assert json.loads(tab.evaluate(LIT_JSON)).startswith("Is it a good afternoon")
+    assert json.loads(marked(tab, "lit")).startswith("Is it a good afternoon")
     tab.keyboard.press("Enter")
-    assert tab.evaluate("document.activeElement.tagName") == "TEXTAREA"
+    assert has_keyboard(tab)
+
+
+def test_the_editor_lets_the_keyboard_out(tab: Any) -> None:
+    set_caret(tab, 0)
+    before = text_of(tab)
+    tab.keyboard.press("Tab")
+    assert not has_keyboard(tab)
+    tab.keyboard.press("Shift+Tab")
+    assert has_keyboard(tab)
+    assert text_of(tab) == before
 
 
 # Errors.
 
 
 @pytest.mark.parametrize(
-    ("source", "words", "marked"),
+    ("source", "words", "wrong"),
     [
         ('{\n  "messages": [}', "Line 2, column 16", "}"),
         pytest.param(
@@ -281,199 +287,111 @@ def test_the_keyboard_goes_through_the_rows(tab: Any) -> None:
         ),
     ],
 )
-def test_errors_stand_at_their_line(tab: Any, source: str, words: str, marked: str) -> None:
+def test_errors_stand_at_their_line(tab: Any, source: str, words: str, wrong: str) -> None:
     write(tab, source)
     assert words in tab.locator(".trouble").inner_text()
-    assert tab.evaluate(WRONG) == marked
+    assert marked(tab, "wrong") == wrong
     tab.locator(".trouble .place").click()
-    caret = tab.evaluate("document.activeElement.selectionStart")
-    assert source[caret:].startswith(marked)
+    assert after_caret(tab).startswith(wrong)
     write(tab, "[]" if "usr" in source else '[{"role": "user", "content": "Hi"}]')
 
 
 def test_an_error_at_the_end_of_a_line_is_marked_before_it(tab: Any) -> None:
     write(tab, '[\n "broken\n"]')
     assert "Line 2, column 9" in tab.locator(".trouble").inner_text()
-    assert tab.evaluate(WRONG) == "n"
+    assert marked(tab, "wrong") == "n"
     write(tab, "[\n 1,")
-    assert tab.evaluate(WRONG) == ","
+    assert marked(tab, "wrong") == ","
 
 
-@pytest.mark.parametrize("lines", [1, 12, 150, 1_200])
-def test_places_are_marked_where_the_text_stands(tab: Any, lines: int) -> None:
-    """What is typed in lies exactly over the lines that places are marked in."""
-    write(tab, "\n" * (lines - 1) + '[{"role": "user", "content": "' + "long words " * 40 + '"}]')
-    found = tab.evaluate(
-        """() => {
-          const area = document.querySelector(".editor textarea");
-          const line = document.querySelector(".editor .lines > div");
-          const [a, b] = [area, line].map((one) => getComputedStyle(one));
-          const names = ["paddingLeft", "paddingRight", "font", "lineHeight", "letterSpacing"];
-          const same = names.map((name) => a[name] === b[name]);
-          const widths = [area, line].map((one) => one.clientWidth);
-          const sheet = document.querySelector(".editor .sheet").clientHeight;
-          return { same, widths, height: Math.abs(area.scrollHeight - sheet) };
-        }"""
-    )
-    assert found["same"] == [True] * 5
-    assert found["widths"][0] == found["widths"][1]
-    assert found["height"] <= 1
+def test_json_has_colours(tab: Any) -> None:
+    write(tab, '{"messages": [\n{"role": "user", "content": "Hi"}\n],\n"n": 1, "m": null}')
+    colour = "all => all.map(one => [one.textContent, getComputedStyle(one).color])"
+    found = dict(tab.locator(".editor .cm-line span").evaluate_all(colour))
+    assert len({found[text] for text in ('"role"', '"user"', "1", "null")}) == 4
+    assert found['"role"'] == found['"messages"']
 
 
-COLOURED = """() => Object.fromEntries(["name", "string", "number", "literal"].map((kind) => [
-  kind,
-  [...CSS.highlights.get(`json-${kind}`)].map((range) =>
-    range.startContainer.data.slice(range.startOffset, range.endOffset)),
-]))"""
-
-
-def test_json_has_colours_that_follow_what_is_typed(tab: Any) -> None:
-    write(tab, '{"messages": [\n{"role": "user", "content": "Hi"}\n],\n"n": 1}')
-    found = tab.evaluate(COLOURED)
-    assert sorted(found["name"]) == ['"content"', '"messages"', '"n"', '"role"']
-    assert sorted(found["string"]) == ['"Hi"', '"user"']
-    assert (found["number"], found["literal"]) == (["1"], [])
-    write(tab, '{"messages": [\n{"role": "user", "content": "Ho"}\n],\n"n": null}')
-    found = tab.evaluate(COLOURED)
-    assert sorted(found["string"]) == ['"Ho"', '"user"']
-    assert (found["number"], found["literal"]) == ([], ["null"])
-    # The lines are what is seen, and the caret is seen above them.
-    styles = "e => [getComputedStyle(e).color, getComputedStyle(e).caretColor]"
-    area, lines = tab.locator(".editor textarea"), tab.locator(".editor .lines")
-    assert area.evaluate(styles) == ["rgba(0, 0, 0, 0)", "rgb(31, 35, 40)"]
-    assert lines.evaluate(styles)[0] == "rgb(31, 35, 40)"
-    # A text that would keep the browser busy is plain.
-    write(tab, "[" + "\n" * 3_100 + "1]")
-    assert sum(map(len, tab.evaluate(COLOURED).values())) == 0
-    tab.emulate_media(forced_colors="active")
-    assert area.evaluate(styles)[0] != "rgba(0, 0, 0, 0)"
+def test_only_lines_that_are_seen_are_drawn(tab: Any) -> None:
+    write(tab, json.dumps([0] * 20_000, indent=1) + " ")
+    assert tab.locator(".editor .cm-line").count() < 200
 
 
 def test_find_in_the_request(tab: Any, axe: str) -> None:
     turns = [{"role": "user", "content": f"Needle {n}"} for n in range(40)]
     write(tab, turns)
-    area = tab.get_by_label("Request, as JSON")
-    area.evaluate("area => { area.focus(); area.setSelectionRange(0, 0); }")
+    set_caret(tab, 0)
     tab.keyboard.press("Control+f")
     tab.keyboard.type("needle")
-    count = tab.locator(".find output")
-    assert count.inner_text() == "1 of 40"
+    tab.keyboard.press("Enter")
+    selected = "v => v.state.sliceDoc(v.state.selection.main.from, v.state.selection.main.to + 3)"
+    assert editor(tab).evaluate(selected) == 'Needle 0"\n'
     tab.keyboard.press("Shift+Enter")
-    assert count.inner_text() == "40 of 40"
-    assert tab.locator(".editor").evaluate("e => e.scrollTop") > 500
-    tab.keyboard.press("Enter")
-    tab.keyboard.press("Enter")
-    assert count.inner_text() == "2 of 40"
-    assert tab.evaluate("CSS.highlights.get('json-hit').size") == 40
-    assert tab.evaluate("[...CSS.highlights.get('json-hit-chosen')].join()") == "Needle"
+    assert editor(tab).evaluate(selected) == 'Needle 39"'
+    assert editor(tab).evaluate("view => view.scrollDOM.scrollTop") > 500
     assert violations(tab, axe) == []
-    write(tab, turns[:3])
-    assert count.inner_text() == "2 of 3"
-    tab.get_by_label("Find in the request").press("Escape")
-    assert tab.locator(".find").is_hidden()
-    assert tab.evaluate("CSS.highlights.get('json-hit').size") == 0
-    selected = area.evaluate("a => a.value.slice(a.selectionStart, a.selectionEnd + 2)")
-    assert selected == "Needle 1"
+    tab.keyboard.press("Escape")
+    assert tab.locator(".cm-search").count() == 0
+    assert has_keyboard(tab)
     tab.get_by_role("button", name="Find", exact=True).click()
-    tab.get_by_label("Find in the request").fill("nowhere")
-    assert count.inner_text() == "No hits"
+    assert tab.locator(".cm-search [name=search]").input_value() == "Needle 39"
 
 
 # Folding.
 
 
-def buttons(tab: Any) -> list[str]:
-    """The buttons beside the lines: which lines each folds, and whether it is open."""
-    return tab.locator(".folds button").evaluate_all(
-        "all => all.map(b => `${b.ariaLabel} ${b.ariaExpanded}`)"
-    )
-
-
-def numbers(tab: Any) -> list[str]:
-    shown = "e => [...e.children].map(l => getComputedStyle(l, '::before').counterIncrement)"
-    return [said.split()[1] for said in tab.locator(".editor .lines").evaluate(shown)]
-
-
 CONVERSATION = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]
 
 
-def test_lines_fold_and_unfold(tab: Any, axe: str) -> None:
+def test_the_items_of_a_request_fold_at_once(tab: Any, axe: str) -> None:
     write(tab, CONVERSATION)
-    area = tab.get_by_label("Request, as JSON")
-    assert buttons(tab) == ["Lines 1 to 10 true", "Lines 2 to 5 true", "Lines 6 to 9 true"]
-    tab.get_by_label("Lines 2 to 5").click()
-    assert area.input_value().split("\n")[:4] == ["[", "  {", "  },", "  {"]
-    assert numbers(tab) == ["1", "1", "3", "1", "1", "1", "1", "1"]
-    after = "getComputedStyle(document.querySelector('.folded'), '::after').content"
-    assert "Hi" in tab.evaluate(after)
-    assert violations(tab, axe) == []
-    # The buttons are one stop of the Tab key, and arrows go from one to the next.
-    tab.keyboard.press("ArrowDown")
-    tab.keyboard.press("Enter")
-    assert buttons(tab)[1:] == ["Lines 2 to 5 false", "Lines 6 to 9 false"]
-    assert area.input_value() == "[\n  {\n  },\n  {\n  }\n]"
-    tab.keyboard.press("Home")
-    tab.keyboard.press("Space")
-    assert area.input_value() == "[\n]"
-    tab.get_by_role("button", name="Unfold", exact=True).click()
-    assert json.loads(area.input_value()) == CONVERSATION
-
-
-def test_the_items_of_a_request_fold_at_once(tab: Any) -> None:
-    text = tab.get_by_label("Request, as JSON").input_value()
     tab.get_by_role("button", name="Fold", exact=True).click()
-    area = tab.get_by_label("Request, as JSON")
-    assert len(area.input_value()) < len(text) / 3
-    assert '"messages": [' in area.input_value()
-    tops = tab.evaluate(
-        """() => [...document.querySelectorAll(".folds button")].map(b => b.offsetTop)"""
-    )
-    assert tops == sorted(set(tops))
+    assert [words.count("content") for words in folded(tab)] == [1, 1]
+    assert "Hello." in folded(tab)[1]
+    assert json.loads(text_of(tab)) == CONVERSATION
+    assert violations(tab, axe) == []
     tab.get_by_role("button", name="Unfold", exact=True).click()
-    assert area.input_value() == text
+    assert folded(tab) == []
+
+
+def test_a_fold_opens_by_mouse_and_by_keyboard(tab: Any) -> None:
+    write(tab, CONVERSATION)
+    set_caret(tab, text_of(tab).index('{\n    "role": "assistant"'))
+    tab.keyboard.press("Control+Shift+BracketLeft")
+    assert len(folded(tab)) == 1
+    tab.keyboard.press("Control+Shift+BracketRight")
+    assert folded(tab) == []
+    tab.locator(".cm-foldGutter span", has_text="▾").nth(1).click()
+    assert "Hi" in folded(tab)[0]
+    tab.locator(".cm-foldPlaceholder").click()
+    assert folded(tab) == []
 
 
 def test_what_is_typed_beside_a_fold_keeps_it(tab: Any) -> None:
     write(tab, CONVERSATION)
-    tab.get_by_label("Lines 2 to 5").click()
-    area = tab.get_by_label("Request, as JSON")
-    at = area.input_value().index("Hello.")
-    area.evaluate("(area, at) => { area.focus(); area.setSelectionRange(at, at); }", at)
+    tab.locator(".cm-foldGutter span", has_text="▾").nth(1).click()
+    set_caret(tab, text_of(tab).index("Hello."))
     with answered(tab, "prompt"):
         tab.keyboard.type("Oh. ")
     tab.locator(".rows .text", has_text="Oh. Hello.").wait_for()
-    assert buttons(tab)[1] == "Lines 2 to 5 false"
-    with answered(tab, "prompt"):
-        tab.keyboard.press("Control+a")
-        tab.keyboard.press("Control+x")
+    assert "Hi" in folded(tab)[0]
+    tab.keyboard.press("Control+a")
+    tab.keyboard.press("Control+x")
     copied = json.loads(tab.evaluate("navigator.clipboard.readText()"))
     assert [turn["content"] for turn in copied] == ["Hi", "Oh. Hello."]
-    assert area.input_value() == ""
-
-
-def test_the_caret_folds_what_is_around_it(tab: Any) -> None:
-    write(tab, CONVERSATION)
-    area = tab.get_by_label("Request, as JSON")
-    at = area.input_value().index("Hello.")
-    area.evaluate("(area, at) => { area.focus(); area.setSelectionRange(at, at); }", at)
-    tab.keyboard.press("Control+Shift+BracketLeft")
-    assert buttons(tab)[2] == "Lines 6 to 9 false"
-    assert area.evaluate("a => a.value.slice(0, a.selectionStart)").endswith("  {")
-    tab.keyboard.press("Control+Shift+BracketRight")
-    assert buttons(tab)[2] == "Lines 6 to 9 true"
+    assert text_of(tab) == ""
 
 
 def test_what_is_pointed_at_or_found_opens_its_fold(tab: Any) -> None:
     write(tab, CONVERSATION)
     tab.get_by_role("button", name="Fold", exact=True).click()
     tab.locator(".rows .text .assistant").first.hover()
-    assert tab.evaluate(LIT_JSON) == '"Hello."'
-    assert buttons(tab)[1:] == ["Lines 2 to 5 false", "Lines 6 to 9 true"]
-    area = tab.get_by_label("Request, as JSON")
-    area.press("Control+f")
+    assert marked(tab, "lit") == '"Hello."'
+    assert len(folded(tab)) == 1
+    tab.get_by_label(BOX).press("Control+f")
     tab.keyboard.type("hi")
-    assert tab.evaluate("[...CSS.highlights.get('json-hit-chosen')].join()") == "Hi"
-    assert buttons(tab)[1] == "Lines 2 to 5 true"
+    tab.keyboard.press("Enter")
+    assert folded(tab) == []
 
 
 def test_an_error_in_a_fold_opens_it(tab: Any) -> None:
@@ -482,26 +400,10 @@ def test_an_error_in_a_fold_opens_it(tab: Any) -> None:
     tab.get_by_role("button", name="Fold", exact=True).click()
     choose(tab, "Read as", "messages")
     assert "messages[1].role" in tab.locator(".trouble").inner_text()
-    assert buttons(tab)[2:] == ["Lines 3 to 6 false", "Lines 7 to 10 true"]
-    assert tab.evaluate(WRONG) == '"developer"'
-
-
-def test_a_fold_with_an_error_in_it_is_marked(tab: Any) -> None:
-    write(tab, '[\n  {\n    "role": "user",\n    "content": oops\n  }\n]')
-    tab.get_by_label("Lines 2 to 5").click()
-    assert tab.evaluate(WRONG) == "{"
-    assert "oops" in tab.locator(".lines .hides-wrong").get_attribute("data-summary")
-    tab.locator(".trouble .place").click()
-    assert buttons(tab)[1] == "Lines 2 to 5 true"
-    assert tab.evaluate(WRONG) == "o"
-    assert tab.locator(".lines .hides-wrong").count() == 0
-    # What is typed elsewhere is answered by the same error, which is not to be missed.
-    tab.get_by_label("Lines 2 to 5").click()
-    with answered(tab, "prompt"):
-        tab.get_by_label("Request, as JSON").press("Control+End")
-        tab.keyboard.type(" ")
-    tab.get_by_label("Lines 2 to 5").and_(tab.locator("[aria-expanded=true]")).wait_for()
-    assert tab.evaluate(WRONG) == "o"
+    assert len(folded(tab)) == 1
+    assert marked(tab, "wrong") == '"developer"'
+    tab.locator(".cm-foldGutter span", has_text="▾").last.click()
+    assert "developer" in tab.locator(".cm-foldPlaceholder.hides-wrong").inner_text()
 
 
 # The form.
@@ -520,7 +422,7 @@ def test_a_form_writes_the_json(tab: Any) -> None:
     tab.get_by_label("content of message 2").fill("Go on")
     tab.get_by_role("button", name="Move message 2 up").click()
     tab.get_by_role("button", name="JSON").click()
-    text = tab.get_by_label("Request, as JSON").input_value()
+    text = text_of(tab)
     assert json.loads(text) == [
         {"role": "user", "content": "Hello <b>", "seed": 1.0},
         {"role": "user", "content": "Go on"},
@@ -532,7 +434,7 @@ def test_a_form_writes_the_json(tab: Any) -> None:
     tab.get_by_label("Role of message 1").select_option("developer")
     settle(tab)
     tab.get_by_role("button", name="JSON").click()
-    roles = [m["role"] for m in json.loads(tab.get_by_label("Request, as JSON").input_value())]
+    roles = [m["role"] for m in json.loads(text_of(tab))]
     assert roles == ["user", "developer"]
 
 
@@ -551,7 +453,7 @@ def test_what_the_form_wrote_wrong_is_marked_in_the_json(tab: Any) -> None:
         tab.get_by_role("button", name="Delete message 0").click()
     tab.locator(".trouble .place").wait_for()
     tab.get_by_role("button", name="JSON").click()
-    assert tab.evaluate(WRONG) == "[]"
+    assert marked(tab, "wrong") == "[]"
 
 
 def test_the_form_says_what_it_cannot_edit(tab: Any) -> None:
@@ -614,11 +516,10 @@ def conversation(messages: int, tools: int) -> dict[str, Any]:
 def test_a_burst_of_typing_asks_once_or_twice(tab: Any) -> None:
     calls: list[str] = []
     tab.on("request", lambda request: calls.append(request.url))
-    area = tab.get_by_label("Request, as JSON")
-    area.fill("")
+    put(tab, "")
     tab.wait_for_timeout(400)
     calls.clear()
-    area.evaluate(BURST, '[{"role": "user", "content": "typed quickly"}]')
+    editor(tab).evaluate(BURST, '[{"role": "user", "content": "typed quickly"}]')
     tab.wait_for_function("() => document.querySelector('.rows').textContent.includes('quickly')")
     settle(tab)
     assert "typed quickly" in prompt_text(tab)
@@ -632,28 +533,26 @@ def test_after_a_change_only_what_changed_is_built_again(tab: Any) -> None:
     assert tab.evaluate("document.querySelectorAll('.rows *').length") < 8_000
     tab.evaluate(
         """() => {
-          window.added = { rows: 0, lines: 0 };
+          window.added = { rows: 0 };
           const count = (name) => (list) =>
             list.forEach((one) => (window.added[name] += one.addedNodes.length));
           const watch = (selector, name) => new MutationObserver(count(name)).observe(
             document.querySelector(selector), { childList: true });
           watch(".rows", "rows");
-          watch(".editor .lines", "lines");
         }"""
     )
     body["messages"][100]["content"] = "Something else."
     write(tab, body)
-    assert tab.evaluate("window.added") == {"rows": 1, "lines": 1}
+    assert tab.evaluate("window.added") == {"rows": 1}
 
 
 def test_an_answer_may_come_while_another_is_being_built(tab: Any) -> None:
     """Rows are built in slices: a newer answer ends an older one, and nothing is left of it."""
-    area = tab.get_by_label("Request, as JSON")
     for n in range(4):
         body = conversation(200, 20)
         body["messages"][n * 30]["content"] = f"Change {n}"
         with answered(tab, "prompt"):
-            area.evaluate(PUT, json.dumps(body))
+            put(tab, json.dumps(body))
     settle(tab)
     shown = prompt_text(tab)
     assert "Change 3" in shown
@@ -667,7 +566,7 @@ def test_a_server_that_is_gone_is_named(browser: Any) -> None:
         tab = browser.new_page()
         tab.goto(f"{url}/playground/")
         tab.wait_for_selector(".rows .row")
-    tab.get_by_label("Request, as JSON").fill("[]")
+    put(tab, "[]")
     tab.wait_for_selector(".trouble:not([hidden])")
     assert "The server does not answer" in tab.locator(".trouble").inner_text()
     tab.close()
@@ -777,13 +676,9 @@ class TestPastedTexts:
         tab = open_page()
         settle(tab)
         prompt = dsv4.encode([{"role": "user", "content": "From a log"}])
-        tab.get_by_label("Request, as JSON").evaluate(PUT, str(prompt))
-        decode = tab.get_by_role("button", name="Decode this prompt")
-        decode.wait_for()
-        with answered(tab, "prompt"):
-            decode.click()
-        source = json.loads(tab.get_by_label("Request, as JSON").input_value())
-        assert source["messages"] == [{"role": "user", "content": "From a log"}]
+        put(tab, str(prompt))
+        tab.locator(".rows .text", has_text="From a log").wait_for()
+        assert text_of(tab) == str(prompt)
 
     def test_a_line_of_a_file_is_chosen(self, open_page: Open) -> None:
         tab = open_page()
@@ -791,18 +686,12 @@ class TestPastedTexts:
         system = {"role": "system", "content": "Every line has the same long instructions. " * 4}
         turns = [[system, {"role": "user", "content": word}] for word in ("One", "Two")]
         text = "\n".join(map(json.dumps, turns))
-        tab.get_by_label("Request, as JSON").evaluate(PUT, text)
-        lines_of_the_file = tab.get_by_label("Choose a line")
-        lines_of_the_file.wait_for()
-        assert "Each of the 2 lines is JSON" in tab.inner_text(".trouble")
-        assert tab.evaluate("CSS.highlights.has('json-wrong')") is False
-        titles = lines_of_the_file.locator("option").all_inner_texts()
-        assert "One" in titles[1]
-        assert "Two" in titles[2]
+        put(tab, text)
+        tab.get_by_role("region", name="Turns").locator(".turn").nth(1).wait_for()
+        assert marked(tab, "wrong") == ""
         with answered(tab, "prompt"):
-            lines_of_the_file.select_option(index=2)
-        settle(tab)
-        assert "Two" in tab.inner_text(".rows")
+            tab.get_by_role("button", name="Open turn 2").click()
+        tab.locator(".result .rows .text", has_text="Two").wait_for()
 
 
 class TestSaveAsPage:

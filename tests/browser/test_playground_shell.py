@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from accessibility import violations
+from editing import put, text_of
 from serving import answered, served
 
 from dsv4._playground.page_functions import PAGE_FUNCTIONS
@@ -21,7 +22,7 @@ MESSAGES = [{"role": "user", "content": "Grüße 😀 <b>"}]
 
 def write(tab: Any, value: Any) -> None:
     with answered(tab, "prompt"):
-        tab.get_by_label("Request, as JSON").fill(json.dumps(value))
+        put(tab, json.dumps(value))
 
 
 def address(tab: Any, word: str) -> str:
@@ -66,7 +67,7 @@ def test_a_link_restores_the_page(open_page: Open) -> None:
     other = open_page(f"#{fragment}")
     other.wait_for_selector(".rows .differs")
     section = other.locator("section.prompt")
-    assert json.loads(other.get_by_label("Request, as JSON").input_value()) == MESSAGES
+    assert json.loads(text_of(other)) == MESSAGES
     assert section.get_by_label("Dialect").input_value() == "v4-0731"
     assert section.get_by_label("Thinking").input_value() == "false"
     assert section.get_by_label("Tokens", exact=True).input_value() == "borders"
@@ -84,7 +85,7 @@ def test_a_link_of_another_view_restores_it(open_page: Open) -> None:
     chosen = other.get_by_role("button", name="The client drops reasoning")
     assert chosen.get_attribute("aria-pressed") == "true"
     other.get_by_role("tab", name="Prompt").click()
-    assert json.loads(other.get_by_label("Request, as JSON").input_value()) == MESSAGES
+    assert json.loads(text_of(other)) == MESSAGES
 
 
 @pytest.mark.parametrize(
@@ -123,16 +124,16 @@ def test_values_of_the_wrong_kind_in_a_link_are_no_harm(open_page: Open) -> None
 def test_what_is_too_long_has_no_link(open_page: Open) -> None:
     tab = open_page()
     # Text that does not pack.
-    tab.evaluate(
+    letters = tab.evaluate(
         """async () => {
           const letters = Array.from({ length: 24 }, () =>
             btoa(String.fromCharCode(...crypto.getRandomValues(new Uint8Array(60_000)))));
           await navigator.clipboard.writeText("nothing");
-          const area = document.querySelector(".editor textarea");
-          area.value = JSON.stringify([{ role: "user", content: letters.join("") }]);
-          area.dispatchEvent(new Event("input"));
+          return letters.join("");
         }"""
     )
+    put(tab, json.dumps([{"role": "user", "content": letters}]))
+    tab.wait_for_timeout(600)  # a long text is handed on when typing has paused
     tab.get_by_role("button", name="Copy a link to this page").click()
     tab.wait_for_function(
         "() => document.querySelector('#said').textContent.includes('too long for a link')"

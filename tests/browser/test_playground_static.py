@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from editing import put
 
 LOADED = 120_000  # milliseconds: a busy machine takes long to start Python
 
@@ -62,7 +63,7 @@ def test_python_answers_in_the_page(new_page: Callable[..., StaticPage]) -> None
     page = new_page()
     tab = page.open()
     page.wait_for_python()
-    tab.fill("textarea", '[{"role": "user", "content": "Straight from the browser"}]')
+    put(tab, '[{"role": "user", "content": "Straight from the browser"}]')
     tab.wait_for_selector('.total:not(:has-text("414"))')
     assert "Straight from the browser" in tab.inner_text("[aria-label=Prompt]")
     own = urlsplit(page.url).netloc
@@ -87,7 +88,7 @@ def test_a_failed_start_is_told(new_page: Callable[..., StaticPage]) -> None:
     tab = page.open()
     tab.wait_for_selector('#said:has-text("could not be loaded")', timeout=LOADED)
     assert tab.is_visible("text=Is it a good afternoon")  # what was prepared stays
-    tab.fill("textarea", '[{"role": "user", "content": "Anybody there?"}]')
+    put(tab, '[{"role": "user", "content": "Anybody there?"}]')
     tab.wait_for_selector('.trouble:has-text("could not be loaded")')
     tab.wait_for_selector(".result.stale:not(.waiting)")
 

@@ -232,11 +232,23 @@ class TestMoving:
         assert tab.locator(".stream .count").inner_text().startswith("Step 10 of ")
 
 
+def test_a_malformed_completion_is_judged_in_words_before_any_diagram(
+    opened: Callable[..., Any],
+) -> None:
+    tab = opened()
+    assert tab.locator(".diagram").is_hidden()
+    type_text(tab, 'Hm.</think>Look.\n\n<｜DSML｜function_calls>\n<｜DSML｜invoke name="a">')
+    verdict = tab.locator(".stream .verdict-of-all.bad")
+    verdict.locator(".fix").wait_for()
+    assert "breaks off" in verdict.inner_text() or "cut" in verdict.inner_text()
+
+
 class TestStates:
     """Their names say little: each is explained to whoever points at it, or comes by keyboard."""
 
     def test_are_explained_on_hover(self, opened: Callable[..., Any]) -> None:
         tab = opened()
+        tab.get_by_text("Diagram of all states").click()
         tip = tab.locator(".stream .tip")
         assert tip.is_hidden()
         tab.locator(".diagram .state[data-state=FENCED]").hover()
@@ -248,6 +260,7 @@ class TestStates:
         from accessibility import violations
 
         tab = opened()
+        tab.get_by_text("Diagram of all states").click()
         (now,) = tab.locator(".diagram .state[tabindex='0']").all()
         now.focus()
         tip = tab.locator(".stream .tip")

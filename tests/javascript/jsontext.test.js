@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { page } from "./page.js";
 
-const { lineTokens, scan, withItems, withMember, withoutMember } = await page("jsontext.js");
+const { scan, withItems, withMember, withoutMember } = await page("jsontext.js");
 
 const TEXT = `{
   "model": "m", "temperature": 1.50,
@@ -62,27 +62,4 @@ test("items are moved, added and removed as they were written", () => {
   );
   assert.ok(moved.includes('{"role": "user", "content": "a \\"b\\" [c]"}'));
   assert.deepEqual(JSON.parse(withItems(TEXT, list, [])).messages, []);
-});
-
-const tokens = (line) => lineTokens(line).map(([kind, start, end]) => [kind, line.slice(start, end)]);
-
-test("a line has names, strings, numbers and literals", () => {
-  assert.deepEqual(tokens('  {"a\\"b" : "c: 1", "n": -1.5e3, "l": [true, null]}'), [
-    ["name", '"a\\"b"'],
-    ["string", '"c: 1"'],
-    ["name", '"n"'],
-    ["number", "-1.5e3"],
-    ["name", '"l"'],
-    ["literal", "true"],
-    ["literal", "null"],
-  ]);
-});
-
-test("a string that is not closed ends with its line", () => {
-  assert.deepEqual(tokens('"role": "us'), [
-    ["name", '"role"'],
-    ["string", '"us'],
-  ]);
-  assert.deepEqual(tokens("plain words"), []);
-  assert.deepEqual(tokens(""), []);
 });

@@ -72,7 +72,7 @@ def view_cache(body: Mapping[str, Any], context: PlaygroundContext) -> dict[str,
         "no_tokens": problem,
         "dialect": str(side.prompt.dialect),
         "variant": chosen,
-        "left_out": len(_prompt_message_counts(_messages(request))) - len(view[chosen]),
+        "left_out": len(prompt_message_counts(_messages(request))) - len(view[chosen]),
         "turns": [_turn_to_json(turn, chosen, page, side) for turn in view[chosen]],
         "variants": [
             {
@@ -96,7 +96,7 @@ def cached_turns(
     turns: list[CachedTurn] = []
     held: MeasuredPrompt | None = None
     before = 0
-    for stop in _prompt_message_counts(messages)[-max_turns(len(messages)) :]:
+    for stop in prompt_message_counts(messages)[-max_turns(len(messages)) :]:
         prompt = meter.measure(_encoded(request, sent[:stop]))
         answer = stop if stop < len(messages) else None
         turn = CachedTurn(answer, stop, prompt.size, before, 0, 0)
@@ -116,7 +116,7 @@ def max_turns(messages: int) -> int:
     return max(10, min(200, 40_000 // max(messages, 1)))
 
 
-def _prompt_message_counts(messages: Sequence[MessageFields]) -> list[int]:
+def prompt_message_counts(messages: Sequence[MessageFields]) -> list[int]:
     """How many messages each prompt has: those before an answer, and all where none is last."""
     stops = [n for n, message in enumerate(messages) if n and message["role"] == "assistant"]
     return stops if messages and messages[-1]["role"] == "assistant" else [*stops, len(messages)]

@@ -18,9 +18,10 @@ from dsv4._playground.page_examples import example_sources
 from dsv4._playground.page_pictures import add_picture, picture_sizes
 from dsv4._playground.page_problem import PageProblem, message_and_location
 from dsv4._playground.page_request import PlaygroundContext, live_request
-from dsv4._playground.pasted_text import explain_text, import_text
+from dsv4._playground.pasted_text import explain_text
 from dsv4._playground.prompt_view import prompt_text, view_prompt
 from dsv4._playground.saved_page import save_page
+from dsv4._playground.turn_list import list_turns
 from dsv4.api import ApiError
 from dsv4.errors import Error
 from dsv4.version import __version__
@@ -61,7 +62,6 @@ Raises an `Error` of the toolkit for a request that cannot be answered.
 PAGE_FUNCTIONS: dict[str, PageFunction] = {
     "cache": view_cache,
     "copy": copy_as_code,
-    "import": import_text,
     "live": live_request,
     "page": save_page,
     "picture": add_picture,
@@ -71,6 +71,7 @@ PAGE_FUNCTIONS: dict[str, PageFunction] = {
     "stream": stream_view_setup,
     "text": prompt_text,
     "trace": trace_completion,
+    "turns": list_turns,
     "why": explain_text,
 }
 

@@ -92,3 +92,11 @@ def choice_field(
 def flag_field(body: Mapping[str, Any], name: str) -> bool | None:
     """True or false; None where nothing is given."""
     return choice_field(body, name, (True, False), None)
+
+
+def turn_field(body: Mapping[str, Any]) -> int | None:
+    """The number of a turn, of what has several."""
+    turn = body.get("turn")
+    if turn is None or type(turn) is int:
+        return turn
+    raise PageProblem("found something else, expected the number of a turn", location=("turn",))

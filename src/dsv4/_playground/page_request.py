@@ -15,8 +15,11 @@ from dsv4._playground.page_problem import (
     flag_field,
     message_and_location,
     text_field,
+    turn_field,
 )
+from dsv4._playground.pasted_text import recognised, source_of
 from dsv4._playground.provenance import JsonSource
+from dsv4._why.pasted_kinds import PastedSession
 from dsv4.api import ApiError, ApiRequest, Settings, convert, read
 from dsv4.api.api_request import ProtocolName, chosen_dialect
 from dsv4.api.body_reader import recognise
@@ -179,12 +182,14 @@ def live_request(body: Mapping[str, Any], context: PlaygroundContext) -> dict[st
 
 @dataclass(frozen=True)
 class PageRequest:
-    """The request on the page: its source, and how to read it."""
+    """The request on the page: its source, and how to read it. Of a session, `stop` is how many
+    messages of it there are."""
 
     source: JsonSource
     protocol: SourceProtocol
     switches: Switches
     context: PlaygroundContext
+    stop: int | None = None
 
     @classmethod
     def from_body(cls, body: Mapping[str, Any], context: PlaygroundContext) -> PageRequest:
@@ -193,10 +198,12 @@ class PageRequest:
         wanted: SourceProtocol | Literal["auto"] = choice_field(
             body, "protocol", _PROTOCOL_CHOICES, "auto"
         )
-        source = JsonSource(_source_in(body), pictures_in(body))
+        text, turn = _source_in(body), turn_field(body)
+        source = source_of(text, pictures_in(body), turn)
         _check_size(source)
         protocol = _recognised(source.value) if wanted == "auto" else wanted
-        return cls(source, protocol, switches, context)
+        is_session = turn is not None and isinstance(recognised(text), PastedSession)
+        return cls(source, protocol, switches, context, turn if is_session else None)
 
     @property
     def dialect(self) -> str:
@@ -206,7 +213,10 @@ class PageRequest:
     def request(self, value: object) -> Request:
         """The request that a value makes, read as this one is."""
         call = call_from(value, self.protocol, self.switches, self.context)
-        return self.switches.on(call.request)
+        request = self.switches.on(call.request)
+        if self.stop is None:
+            return request
+        return replace(request, messages=list(request.messages)[: self.stop])
 
     @property
     def unread(self) -> list[str]:

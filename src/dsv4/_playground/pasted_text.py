@@ -1,77 +1,175 @@
-"""What people paste that is no request: prompts, log lines that hold one, files of JSON lines, a
-command with curl, and answers, as text or as a server sent them. And what is wrong with it.
+"""What people paste (a sentence, a request in any form, a prompt, an answer, a log, a session): the
+verdict on it, as `dsv4 why` says it, and the request that is in it.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import json
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from functools import lru_cache
+from typing import Any
 
 from dsv4._decode import decode
-from dsv4._format.tokens import BOS
-from dsv4._playground.page_problem import text_field
-from dsv4._playground.page_request import PlaygroundContext
+from dsv4._parse.parse import parse
+from dsv4._playground.page_problem import PageProblem, text_field
+from dsv4._playground.provenance import JsonSource, SourceRange
 from dsv4._why.judge import why
 from dsv4._why.pasted_kinds import (
-    BrokenJson,
-    NotUnderstood,
+    Pasted,
     PastedAnswer,
+    PastedExchanges,
     PastedLines,
     PastedPrompt,
+    PastedRecords,
     PastedRequest,
+    PastedSentence,
+    PastedSession,
 )
-from dsv4._why.recognition import recognise_text
+from dsv4._why.recognition import recognise_bytes, recognise_text
+from dsv4._why.verdict import without_keys
 from dsv4.api.own_bodies import body_of_request
+from dsv4.errors import Error
 
-Opened: TypeAlias = dict[str, Any]
-_UNKNOWN: Opened = {"kind": "unknown"}
-
-
-def explain_text(body: Mapping[str, Any], context: PlaygroundContext) -> dict[str, Any]:
-    """The verdict on a text, as `dsv4 why --json` prints it, and its lines."""
-    verdict = why(text_field(body, "source"))
-    return {**verdict.to_dict(), "lines": verdict.lines()}
+# Of what is pasted, several functions are asked one after another.
+recognised = lru_cache(maxsize=2)(recognise_text)
 
 
-def import_text(body: Mapping[str, Any], context: PlaygroundContext) -> Opened:
-    """What a pasted text could be, besides a request. `kind` is
+def explain_text(body: Mapping[str, Any], context: object = None) -> dict[str, Any]:
+    """The verdict on a text, or on the bytes of a file as base64 in `data`: what `dsv4 why --json`
+    prints, its lines as `lines`, and
 
-    - "prompt", with the request that it decodes to as `source` and what decoding noted as `notes`;
-    - "request", with its JSON as `source`, as a command with curl or a log has it;
-    - "answer", with the `text` that a model wrote, whether it begins in reasoning (`thinking`), its
-      `dialect`, None where nothing shows it, and `notes`;
-    - "lines", with a JSON value in each of its `lines`;
-    - "unknown", with `notes` where something can be said of it.
+    - `answer`: the text that a model wrote, whether it begins in reasoning, its dialect, and the
+      message in it;
+    - `turns`: how many requests can be looked at one by one, of a log or a session; else 0;
+    - `source`: another text to show: of a file that is none, or without the keys in it.
     """
-    pasted = text_field(body, "source")
-    match recognise_text(pasted):
-        case PastedPrompt(text, before):
-            return _opened_prompt(text, before)
-        case PastedRequest(value):
-            return {"kind": "request", "source": _indented(value), "notes": []}
-        case PastedAnswer() as answer:
-            fields = ("text", "thinking", "dialect")
-            shown = {name: getattr(answer, name) for name in fields}
-            return {"kind": "answer", **shown, "notes": list(answer.notes)}
-        case PastedLines(values):
-            return {"kind": "lines", "lines": list(map(_indented, values))}
-        case BrokenJson(text) if text != pasted.strip():
-            return {"kind": "request", "source": text, "notes": []}
-        case NotUnderstood(_, hint) if pasted.strip():
-            return {**_UNKNOWN, "notes": [hint]}
-    return _UNKNOWN
+    data = _bytes_in(body)
+    given = text_field(body, "source") if data is None else data
+    pasted = recognised(given) if isinstance(given, str) else recognise_bytes(given)
+    verdict = why(given)
+    return {
+        **verdict.to_dict(),
+        "lines": verdict.lines(),
+        "answer": _answer(pasted) if isinstance(pasted, PastedAnswer) else None,
+        "turns": _turn_count(pasted),
+        "source": _other_text(given, pasted),
+    }
 
 
-def _opened_prompt(text: str, before: int) -> Opened:
-    decoded = decode(text)
-    notes = [note.text for note in decoded.notes]
-    if before:
-        words = "1 character" if before == 1 else f"{before:,} characters"
-        notes.insert(0, f"Left out {words} before {BOS}.")
-    source = _indented(body_of_request(decoded.request, decoded.dialects[0]))
-    return {"kind": "prompt", "source": source, "notes": notes}
+def _bytes_in(body: Mapping[str, Any]) -> bytes | None:
+    if "data" not in body:
+        return None
+    try:
+        return base64.b64decode(text_field(body, "data"), validate=True)
+    except (binascii.Error, ValueError):
+        raise PageProblem("found no base64", location=("data",)) from None
 
 
-def _indented(value: object) -> str:
+def _answer(pasted: PastedAnswer) -> dict[str, Any]:
+    release: Any = pasted.dialect or "v4"
+    read = parse(pasted.text, thinking=pasted.thinking, dialect=release)
+    calls = [
+        {"name": call.name, "text": call.arguments} for call in (*read.tool_calls, *read.incomplete)
+    ]
+    message = {"reasoning": read.reasoning, "content": read.content, "calls": calls}
+    about = {"thinking": pasted.thinking, "dialect": pasted.dialect, "message": message}
+    return {"text": pasted.text, **about}
+
+
+def _turn_count(pasted: Pasted) -> int:
+    if isinstance(pasted, PastedSession):
+        return pasted.turns
+    return len(held_requests(pasted))
+
+
+def _other_text(given: str | bytes, pasted: Pasted) -> str | None:
+    if isinstance(given, bytes):
+        return indented(pasted.body) if isinstance(pasted, PastedSession) else None
+    if isinstance(pasted, (PastedSentence, PastedSession, PastedPrompt)) or _is_json_request(given):
+        return None  # nothing in a conversation is changed: its prompt would be another
+    struck = without_keys(given)
+    return None if struck == given else struck
+
+
+def _is_json_request(text: str) -> bool:
+    return text.lstrip()[:1] in ("{", "[") and isinstance(recognised(text), PastedRequest)
+
+
+# The request in it.
+
+
+def held_requests(pasted: Pasted) -> list[Any]:
+    """The bodies of the requests of a log, or of a file of conversations."""
+    if isinstance(pasted, PastedRecords):
+        return [record["request"] for record in pasted.records]
+    if isinstance(pasted, PastedExchanges):
+        return [each.request.body for each in pasted.exchanges if each.request is not None]
+    return list(pasted.values) if isinstance(pasted, PastedLines) else []
+
+
+def source_of(text: str, pictures: Mapping[str, str], turn: int | None) -> JsonSource:
+    """The request in a text: JSON as it stands, or what else somebody pasted. Of a log, `turn` is
+    the number of a request. Raises a `PageProblem` where there is none.
+    """
+    as_json, problem = None, None
+    if turn is None:
+        try:
+            as_json = JsonSource(text, pictures)
+        except PageProblem as error:
+            problem = error
+    if as_json is not None and _is_request(as_json.value):
+        return as_json
+    pasted = recognised(text)
+    if isinstance(pasted, PastedSentence):
+        return _sentence(pasted.text)
+    body = _request_body(pasted, turn)
+    if body is None and as_json is not None:
+        return as_json  # whoever reads it says what it lacks
+    if body is None:
+        raise problem or PageProblem("There is no such turn in this.", location=("turn",))
+    source = JsonSource(indented(body), pictures)
+    source.ranges = {}  # its places are not those of the text that was pasted
+    return source
+
+
+def _is_request(value: object) -> bool:
+    """Whether a value is the request itself, and does not only hold one."""
+    fields = {"messages", "input", "conversations"}
+    return isinstance(value, list) or (isinstance(value, dict) and bool(fields & value.keys()))
+
+
+def _request_body(pasted: Pasted, turn: int | None) -> Any:
+    if isinstance(pasted, PastedRequest):
+        return pasted.body
+    if isinstance(pasted, PastedPrompt):
+        return _decoded(pasted.text)
+    if isinstance(pasted, PastedSession):
+        return pasted.body if turn is not None else None
+    held = held_requests(pasted)
+    at = 0 if turn is None and len(held) == 1 else turn
+    return held[at] if at is not None and 0 <= at < len(held) else None
+
+
+def _decoded(text: str) -> Any:
+    try:
+        decoded = decode(text)
+    except Error as error:
+        raise PageProblem(str(error)) from None
+    return body_of_request(decoded.request, decoded.dialects[0])
+
+
+def _sentence(text: str) -> JsonSource:
+    """A user's message, which came from all of the text."""
+    said = text.strip("\r\n")
+    source = JsonSource(indented([{"role": "user", "content": said}]))
+    source.text = text
+    start = text.index(said)
+    source.ranges = {(0,): SourceRange(start, start + len(said))}
+    return source
+
+
+def indented(value: object) -> str:
+    """JSON as people read it."""
     return json.dumps(value, ensure_ascii=False, indent=2)

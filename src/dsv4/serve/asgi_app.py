@@ -29,7 +29,7 @@ from dsv4.serve.heal.passed_routes import PassedRoute
 from dsv4.serve.observe.logs import RefusalLog
 from dsv4.serve.official_route import BETA_PREFIX, OfficialRoute
 from dsv4.serve.plain_routes import PlainRoutes, json_route, worker_route
-from dsv4.serve.playground_routes import page_routes
+from dsv4.serve.playground_routes import FrontDoor, page_routes
 from dsv4.serve.prompt_route import PromptRoute
 from dsv4.serve.raw_completions import RawCompletionRoute
 from dsv4.serve.response_routes import response_routes
@@ -158,8 +158,11 @@ def routes(server: GatewayState) -> list[BaseRoute]:
             worker_route(server, f"{prefix}/render", plain.render),
             worker_route(server, f"{prefix}/parse", plain.parse),
         ]
+    front = json_route(server, "/", "GET", plain.hello, is_open=True)
+    if server.settings.playground:
+        front.app = FrontDoor(front.app)
+    table.append(front)
     for path, handle in (
-        ("/", plain.hello),
         ("/api/hello", plain.hello),
         ("/health", plain.health),
         ("/ready", plain.ready),

@@ -54,6 +54,7 @@ CONTENT_TYPES = {
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
+    ".woff": "font/woff",
 }
 HEADERS = json.loads(Path(__file__).with_name("page_headers.json").read_text("utf-8"))
 
@@ -73,6 +74,20 @@ def page_routes(server: GatewayState) -> list[BaseRoute]:
             Route("/playground/{name:path}", endpoint=files, methods=["GET"]),
         ]
     return routes
+
+
+class FrontDoor:
+    """`/`: the page for browsers, and for all others what was there."""
+
+    def __init__(self, other: asgi.AsgiApp) -> None:
+        self._other = other
+
+    async def __call__(self, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> None:
+        if "text/html" not in asgi.headers_of(scope).get("accept", ""):
+            await self._other(scope, receive, send)
+            return
+        to_page = {**HEADERS, "location": "playground/", "vary": "accept"}
+        await asgi.send_bytes(send, 307, b"", "text/plain", to_page)
 
 
 class PageFiles:

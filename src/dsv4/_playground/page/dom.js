@@ -44,6 +44,26 @@ export function inside(root, name) {
   return found;
 }
 
+// As in style.css: below it, there is room for one pane.
+const ROOMY = "(min-width: 60.01rem)";
+
+/**
+ * Options: all in sight where there is room for them, and else folded away behind a title, because a
+ * prompt is what is looked at first.
+ * @param {string} title
+ * @param {...any} children
+ */
+export function options(title, ...children) {
+  const room = matchMedia(ROOMY);
+  const root = element("details", { className: "options" }, element("summary", {}, title), element("div", {}, ...children));
+  const follow = () => {
+    root.open = room.matches;
+  };
+  room.addEventListener("change", follow);
+  follow();
+  return root;
+}
+
 let labels = 0;
 
 /**

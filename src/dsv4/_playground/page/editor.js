@@ -1,339 +1,360 @@
-// A text area with line numbers, in which places can be lit. The lines are drawn a second time
-// behind it: that gives numbers that follow wrapped lines, and something that places can be marked in
-// and that has colours (CSS highlights: painting only, no layout). Where the browser has those, the
-// text that is seen is that of the lines; elsewhere it is that of the text area. Where lines are
-// folded, both have those that are left; places are always those of the whole text.
+// The box that takes anything: CodeMirror, in which places of the text can be lit and marked. It
+// stands in a shadow root, whose styles the page's security policy allows; the colours are those of
+// the page, which pass through.
 
 import { button, element } from "./dom.js";
-import { FoldButtons } from "./foldbuttons.js";
-import { FoldedText } from "./folding.js";
-import { JsonColours, isColourable } from "./jsoncolours.js";
+import {
+  Decoration, EditorState, EditorView, HighlightStyle, StateEffect, StateField, codeFolding,
+  defaultKeymap, drawSelection, ensureSyntaxTree, foldEffect, foldGutter, foldKeymap, foldedRanges,
+  highlightSpecialChars, history, historyKeymap, json, keymap, lineNumbers, openSearchPanel,
+  placeholder, search, searchKeymap, syntaxHighlighting, tags, unfoldAll, unfoldEffect,
+} from "./vendor/codemirror.js";
 
 /** @typedef {import("./types.js").Place} Place */
+/** @typedef {{ lit: Place | null, wrong: Place | null }} Marks */
 
-const LIT = "json-lit";
-const WRONG = "json-wrong";
-const HIT = "json-hit";
-const CHOSEN_HIT = "json-hit-chosen";
+// A longer text is handed on when typing has paused, because to put it together takes time.
+const LONG = 200_000;
+const PAUSE = 400;
+// Milliseconds for reading the structure of a text, at most.
+const READING = 60;
+const MOST_SUMMARY = 60;
+
+/** @type {import("./vendor/codemirror.js").StateEffectType<Partial<Marks>>} */
+const setMarks = StateEffect.define();
+
+/** What is marked. A mark moves with its text; a new text has none. */
+const MARKS = StateField.define({
+  create: () => /** @type {Marks} */ ({ lit: null, wrong: null }),
+  update(marks, { changes, docChanged, effects }) {
+    /** @param {Place | null} place */
+    const moved = (place) =>
+      place && /** @type {Place} */ (place.map((at) => changes.mapPos(Math.min(at, changes.length))));
+    let now = docChanged ? { lit: moved(marks.lit), wrong: moved(marks.wrong) } : marks;
+    for (const effect of effects) if (effect.is(setMarks)) now = { ...now, ...effect.value };
+    return now;
+  },
+  provide: (field) =>
+    EditorView.decorations.compute([field, "doc"], (state) => {
+      const { lit, wrong } = state.field(field);
+      const drawn = [
+        lit && decorated("lit", seen(lit, state)),
+        wrong && decorated("wrong", seen(wrong, state)),
+      ];
+      return Decoration.set(drawn.filter((one) => one !== null), true);
+    }),
+});
 
 /**
- * `oninput(text)` is called as somebody types. `oncaret(offset, isPointer)` is called when the caret
- * has moved, or with `isPointer` when the pointer is over a line; null when it has left. `onfind()` is
- * called when somebody wants to find something.
+ * What can be seen of a place: at the end of a line, the character before it.
+ * @param {Place} place
+ * @param {EditorState} state
+ * @returns {Place}
  */
+function seen([start, end], { doc }) {
+  const from = Math.min(start, doc.length);
+  const to = Math.max(from, Math.min(end, doc.length));
+  const isLineEnd = doc.lineAt(from).to === from;
+  return to === from || (isLineEnd && to === from + 1) ? [Math.max(0, from - 1), from] : [from, to];
+}
+
+/**
+ * @param {string} name
+ * @param {Place} place
+ */
+const decorated = (name, [from, to]) =>
+  from === to ? null : Decoration.mark({ class: name }).range(from, to);
+
+const COLOURS = HighlightStyle.define([
+  { tag: tags.propertyName, color: "var(--json-name)" },
+  { tag: tags.string, color: "var(--json-string)" },
+  { tag: tags.number, color: "var(--json-number)" },
+  { tag: [tags.bool, tags.null], color: "var(--json-literal)" },
+]);
+
+const THEME = EditorView.theme({
+  "&": { height: "100%", color: "var(--text)", backgroundColor: "var(--card)" },
+  "&.cm-focused": { outline: "none" },
+  // As high as what a finger touches must be.
+  ".cm-scroller": { font: "13px/24px var(--mono)", overflow: "auto" },
+  ".cm-content": { padding: ".75rem 0", caretColor: "var(--text)" },
+  ".cm-line": { padding: "0 1rem 0 .25rem" },
+  ".cm-cursor": { borderLeftColor: "var(--text)" },
+  "& .cm-selectionBackground, &.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground":
+    { backgroundColor: "color-mix(in srgb, var(--accent) 30%, transparent)" },
+  ".cm-gutters": { color: "var(--faint)", backgroundColor: "var(--card)", border: "0" },
+  ".cm-foldGutter .cm-gutterElement": { width: "24px", textAlign: "center", cursor: "pointer" },
+  ".cm-foldPlaceholder": {
+    color: "var(--faint)", backgroundColor: "var(--mark)", border: "1px solid var(--rule)", padding: "0 .4rem",
+  },
+  ".cm-foldPlaceholder.hides-wrong": { color: "var(--bad)" },
+  ".cm-placeholder": { color: "var(--faint)" },
+  ".lit": { backgroundColor: "var(--lit)" },
+  ".wrong": { backgroundColor: "var(--bad-back)", textDecoration: "underline wavy var(--bad)" },
+  ".cm-panels": { color: "var(--text)", backgroundColor: "var(--back)", borderColor: "var(--rule)" },
+  ".cm-panel.cm-search": { padding: ".4rem 2rem .4rem .75rem" },
+  ".cm-panel.cm-search label": { fontSize: ".8125rem" },
+  ".cm-textfield, .cm-button": {
+    color: "var(--text)", background: "var(--card)", border: "1px solid var(--rule)",
+    borderRadius: "6px", fontSize: ".8125rem", minHeight: "26px",
+  },
+  ".cm-panel.cm-search [name=close]": { color: "var(--text)", fontSize: "1.25rem", padding: "0 .4rem" },
+  ".cm-searchMatch": { backgroundColor: "var(--hit)" },
+  ".cm-searchMatch-selected": { backgroundColor: "var(--accent)" },
+  ".cm-searchMatch-selected *, .cm-searchMatch-selected": { color: "var(--on-accent)" },
+});
+
 export class Editor {
-  #area;
-  #lines;
-  #folded = new FoldedText("");
-  #buttons;
-  /** @type {string[]} */
-  #shown = [];
-  /** @type {{ lit: Place | null, wrong: Place | null, hits: Place[], chosen: number }} */
-  #marked = { lit: null, wrong: null, hits: [], chosen: -1 };
-  #colours = window.CSS?.highlights ? new JsonColours() : null;
+  #view;
+  #host = element("div", { className: "shadow" });
+  #oninput;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  #later;
+  /** @type {string | null} */
+  #text = null;
+  #isGiven = false;
+  root = element("div", { className: "editor" }, this.#host);
+  folder = button("Fold", () => this.#foldOrOpen());
 
   /**
+   * `oninput(text)` is called as somebody types. `oncaret(offset, isPointer)` is called when the
+   * caret has moved, or with `isPointer` when the pointer is over a line; null when it has left.
    * @param {{
    *   label: string,
+   *   hint: string,
    *   oninput: (text: string) => void,
    *   oncaret: (offset: number | null, isPointer: boolean) => void,
-   *   onfind: () => void,
    * }} options
    */
-  constructor({ label, oninput, oncaret, onfind }) {
-    this.#lines = element("div", { className: "lines", "aria-hidden": "true" });
-    this.#area = element("textarea", {
-      "aria-label": label,
-      spellcheck: false,
-      autocomplete: "off",
-      autocapitalize: "off",
-      oninput: () => {
-        this.#take(this.#folded.edited(this.#area.value));
-        oninput(this.text);
-      },
+  constructor({ label, hint, oninput, oncaret }) {
+    this.#oninput = oninput;
+    const shadow = this.#host.attachShadow({ mode: "open" });
+    this.#view = new EditorView({
+      parent: shadow,
+      root: shadow,
+      extensions: [
+        // A carriage return is a character, so that places are those of the text that was given.
+        EditorState.lineSeparator.of("\n"),
+        EditorView.contentAttributes.of({ "aria-label": label, spellcheck: "false", tabindex: "0" }),
+        EditorView.lineWrapping,
+        EditorState.tabSize.of(2),
+        lineNumbers(),
+        codeFolding({ preparePlaceholder: summary, placeholderDOM: foldedMark }),
+        foldGutter({ openText: "▾", closedText: "▸" }),
+        MARKS,
+        drawSelection(),
+        highlightSpecialChars(),
+        history(),
+        search({ top: true }),
+        keymap.of([...searchKeymap, ...historyKeymap, ...foldKeymap, ...defaultKeymap]),
+        json(),
+        syntaxHighlighting(COLOURS),
+        placeholder(hint),
+        THEME,
+        EditorView.updateListener.of((update) => {
+          if (update.docChanged) this.#changed();
+          else if (update.selectionSet && update.view.hasFocus) oncaret(this.caret, false);
+          this.#nameFolder();
+        }),
+        this.#pointing(oncaret),
+      ],
     });
-    this.#area.setAttribute("autocorrect", "off");
-    for (const event of ["keyup", "click"])
-      this.#area.addEventListener(event, () => oncaret(this.caret, false));
-    for (const event of /** @type {const} */ (["copy", "cut"]))
-      this.#area.addEventListener(event, (copied) => this.#copyWhole(copied));
-    this.#area.addEventListener("keydown", (event) => {
-      if (!(event.ctrlKey || event.metaKey)) return;
-      if (event.key === "f" && !event.shiftKey) onfind();
-      else if (event.code === "BracketLeft" && event.shiftKey) this.#foldAtCaret(true);
-      else if (event.code === "BracketRight" && event.shiftKey) this.#foldAtCaret(false);
-      else return;
-      event.preventDefault();
-    });
-    this.#buttons = new FoldButtons(this.#lines, (head) => this.#fold(this.#folded.toggled(head)));
-    this.folder = button("Fold", () => {
-      const isFolded = this.#folded.folds.size > 0;
-      this.#fold(isFolded ? this.#folded.withFolds([]) : this.#folded.outlined());
-    });
-    let line = -1;
-    this.#area.addEventListener("pointermove", (event) => {
-      const now = this.#lineAt(event.clientY);
-      if (now === line) return;
-      line = now;
-      oncaret(this.#endOf(line), true);
-    });
-    this.#area.addEventListener("pointerleave", () => {
-      line = -1;
-      oncaret(null, true);
-    });
-    this.root = element(
-      "div",
-      { className: this.#colours ? "editor coloured" : "editor" },
-      element("div", { className: "sheet" }, this.#lines, this.#area, this.#buttons.root),
-    );
+  }
+  get text() {
+    this.#text ??= this.#view.state.doc.toString();
+    return this.#text;
   }
 
-  get text() {
-    return this.#folded.text;
+  /** Another text, in which nothing is folded or marked. The caret stays where it is, as far as that is there. */
+  set text(text) {
+    // A link may hold anything.
+    const insert = String(text);
+    if (insert === this.text) return;
+    const { state } = this.#view;
+    const caret = Math.min(state.selection.main.head, insert.length);
+    this.#isGiven = true;
+    this.#view.dispatch({
+      changes: { from: 0, to: state.doc.length, insert },
+      selection: { anchor: caret },
+      effects: setMarks.of({ lit: null, wrong: null }),
+    });
+    this.#isGiven = false;
   }
 
   get caret() {
-    return this.#folded.toText(this.#area.selectionStart);
+    return this.#view.state.selection.main.head;
   }
 
-  get selected() {
-    return this.#area.value.slice(this.#area.selectionStart, this.#area.selectionEnd);
+  #changed() {
+    this.#text = null;
+    const { doc } = this.#view.state;
+    this.folder.hidden = doc.lines < 3;
+    clearTimeout(this.#later);
+    this.#later = undefined;
+    if (this.#isGiven) return;
+    this.#later = setTimeout(() => this.#handOn(), PAUSE);
+    if (doc.length <= LONG) this.#handOn();
   }
 
-  /** Another text, in which nothing is folded. The caret stays where it is, as far as that is there. */
-  set text(text) {
-    // A link may hold anything.
-    const given = String(text);
-    if (given !== this.text) this.#take(new FoldedText(given));
+  /** Tells of what was typed, unless that was done. */
+  #handOn() {
+    if (this.#later === undefined) return;
+    clearTimeout(this.#later);
+    this.#later = undefined;
+    this.#oninput(this.text);
   }
 
-  /** Shows another text. */
-  #take(/** @type {FoldedText} */ folded) {
-    const caret = this.#folded.folds.size ? this.#area.selectionStart : null;
-    this.#marked = { lit: null, wrong: null, hits: [], chosen: -1 };
-    this.#folded = folded;
-    if (this.#area.value !== folded.shownText) {
-      this.#area.value = folded.shownText;
-      if (caret !== null) this.#area.setSelectionRange(caret, caret);
-    }
-    this.#draw();
+  find() {
+    openSearchPanel(this.#view);
   }
 
-  /** Shows the same text with other lines folded. The caret stays in its line. */
-  #fold(/** @type {FoldedText} */ folded) {
-    const before = this.#folded;
-    const places = [this.#area.selectionStart, this.#area.selectionEnd];
-    const [start, end] = places.map((place) => folded.toShown(before.toText(place)));
-    this.#folded = folded;
-    this.#area.value = folded.shownText;
-    this.#area.setSelectionRange(start, end);
-    this.#draw();
+  // Folds.
+
+  get #isFolded() {
+    return foldedRanges(this.#view.state).size > 0;
   }
 
-  /** Folds what is around the caret, or opens what is folded in its line. */
-  #foldAtCaret(/** @type {boolean} */ isFolding) {
-    const head = this.#folded.around(this.caret);
-    if (head !== null && this.#folded.folds.has(head) !== isFolding)
-      this.#fold(this.#folded.toggled(head));
+  #nameFolder() {
+    this.folder.textContent = this.#isFolded ? "Unfold" : "Fold";
+  }
+
+  /** Folds the items of lists, so that the outline is left; or opens all that is folded. */
+  #foldOrOpen() {
+    const { state } = this.#view;
+    if (this.#isFolded) unfoldAll(this.#view);
+    else this.#view.dispatch({ effects: items(state).map((place) => foldEffect.of(place)) });
   }
 
   /** Puts a place in sight if it is folded away. */
   #open(/** @type {Place | null} */ place) {
-    if (place && this.#folded.isHidden(place[0])) this.#fold(this.#folded.openedAt(place[0]));
-  }
-
-  /** What is copied has the lines that are folded away in it. */
-  #copyWhole(/** @type {ClipboardEvent} */ event) {
-    const { selectionStart, selectionEnd } = this.#area;
-    if (!this.#folded.folds.size || selectionStart === selectionEnd) return;
-    const [start, end] = [selectionStart, selectionEnd].map((at) => this.#folded.toText(at));
-    event.clipboardData?.setData("text/plain", this.text.slice(start, end));
-    event.preventDefault();
-    if (event.type === "cut") document.execCommand("delete");
-  }
-
-  /** Draws the lines that have changed: not those before them, nor those after. */
-  #draw() {
-    const lines = this.#folded.shownLines;
-    const old = this.#shown;
-    let from = 0;
-    while (from < lines.length && from < old.length && lines[from] === old[from]) from++;
-    let same = 0;
-    while (
-      same < Math.min(lines.length, old.length) - from &&
-      lines[lines.length - 1 - same] === old[old.length - 1 - same]
-    )
-      same++;
-    for (let n = old.length - same - 1; n >= from; n--) this.#lines.children[n].remove();
-    const made = lines.slice(from, lines.length - same);
-    const before = this.#lines.children[from] ?? null;
-    const fresh = document.createDocumentFragment();
-    for (const line of made) fresh.append(element("div", {}, line || "\u200b"));
-    this.#lines.insertBefore(fresh, before);
-    this.#shown = lines;
-    this.#number();
-    // Of both, the lines and what is typed in: their text must stand in the same place.
-    this.root.style.setProperty("--digits", String(String(this.#folded.lines.length).length));
-    this.#colours?.paint(isColourable(lines) ? this.#lines.children : []);
-    this.#buttons.draw(this.#folded);
-    this.folder.hidden = !this.#folded.foldable.size;
-    this.folder.textContent = this.#folded.folds.size ? "Unfold" : "Fold";
-    this.#paint();
-  }
-
-  /** The lines are counted by the browser: where some are folded, by more than one. */
-  #number() {
-    const { folds, shown } = this.#folded;
-    const lines = /** @type {HTMLCollectionOf<HTMLElement>} */ (this.#lines.children);
-    const isPlain = !folds.size && !this.#lines.querySelector(".folded, .counted");
-    if (isPlain) return;
-    shown.forEach((line, n) => {
-      const by = n ? line - shown[n - 1] : 1;
-      lines[n].classList.toggle("counted", by > 1);
-      lines[n].style.setProperty("--by", String(by));
-      lines[n].classList.toggle("folded", folds.has(line));
-      if (folds.has(line)) lines[n].dataset.summary = ` ⋯ ${this.#folded.summary(line)}`;
+    if (!place) return;
+    /** @type {ReturnType<typeof unfoldEffect.of>[]} */
+    const effects = [];
+    foldedRanges(this.#view.state).between(place[0], place[0], (from, to) => {
+      if (from <= place[0] && place[0] < to) effects.push(unfoldEffect.of({ from, to }));
     });
+    if (effects.length) this.#view.dispatch({ effects });
   }
 
-  /** Marks what is marked, where its lines are now. */
-  #paint() {
-    const { lit, wrong, hits, chosen } = this.#marked;
-    this.#highlight(LIT, lit, false);
-    this.#paintWrong(wrong);
-    this.#paintHits(hits, chosen, false);
+  // Places.
+
+  #reveal(/** @type {number} */ at) {
+    const { doc } = this.#view.state;
+    const effects = EditorView.scrollIntoView(Math.min(at, doc.length), { y: "nearest", yMargin: 96 });
+    this.#view.dispatch({ effects });
   }
 
   /** Lights a place, `[start, end]`, or none. `scroll` brings it into view. */
   light(/** @type {Place | null} */ place, { scroll = false } = {}) {
-    this.#marked.lit = place;
-    if (scroll) this.#open(place);
-    this.#highlight(LIT, place, scroll);
+    this.#view.dispatch({ effects: setMarks.of({ lit: place }) });
+    if (!place || !scroll) return;
+    this.#open(place);
+    this.#reveal(place[0]);
   }
 
   /** Marks a place as wrong, in sight. */
   mark(/** @type {Place | null} */ place) {
-    this.#marked.wrong = place;
     this.#open(place);
-    this.#paintWrong(place);
-  }
-
-  /** Where somebody folds a wrong place away again, the line that is left is marked. */
-  #paintWrong(/** @type {Place | null} */ place) {
-    this.#highlight(WRONG, place, false);
-    for (const line of this.#lines.querySelectorAll(".hides-wrong")) line.classList.remove("hides-wrong");
-    if (place && this.#folded.isHidden(place[0]))
-      this.#lines.children[this.#folded.lineAt(place[0])].classList.add("hides-wrong");
-  }
-
-  /**
-   * Marks what was found, and the chosen of it, which `scroll` brings into view.
-   * @param {Place[]} hits
-   * @param {number} chosen
-   */
-  showHits(hits, chosen, { scroll = false } = {}) {
-    Object.assign(this.#marked, { hits, chosen });
-    if (scroll) this.#open(hits[chosen] ?? null);
-    this.#paintHits(hits, chosen, scroll);
-  }
-
-  /**
-   * @param {Place[]} hits
-   * @param {number} chosen
-   * @param {boolean} scroll
-   */
-  #paintHits(hits, chosen, scroll) {
-    if (!window.CSS?.highlights) return;
-    const seen = hits.filter(([start]) => !this.#folded.isHidden(start));
-    const found = new Highlight(...seen.map((hit) => this.#range(hit)));
-    found.priority = 1;
-    CSS.highlights.set(HIT, found);
-    this.#highlight(CHOSEN_HIT, hits[chosen] ?? null, scroll, 2);
-  }
-
-  /**
-   * @param {string} name
-   * @param {Place | null} place
-   * @param {boolean} scroll
-   */
-  #highlight(name, place, scroll, priority = 0) {
-    if (!window.CSS?.highlights) return;
-    CSS.highlights.delete(name);
-    if (!place) return;
-    const range = this.#range(place);
-    const made = new Highlight(range);
-    made.priority = priority;
-    CSS.highlights.set(name, made);
-    if (scroll) this.#reveal(range);
-  }
-
-  /**
-   * What is seen of a place: of one that is folded away, the line that hides it; of the end of a
-   * line, the character before.
-   * @param {Place} place
-   */
-  #range(place) {
-    const [node, start] = this.#point(place[0]);
-    const [last, end] = this.#point(Math.max(place[1] - 1, place[0]));
-    const range = new Range();
-    range.setStart(node, start);
-    range.setEnd(last, Math.min(end + 1, last.length));
-    if (!range.collapsed) return range;
-    const isHidden = this.#folded.isHidden(place[0]);
-    range.setStart(node, isHidden ? node.data.search(/\S/) : Math.max(0, start - 1));
-    return range;
-  }
-
-  /**
-   * The node and offset of a character; of one that is folded away, the end of the line before.
-   * @param {number} offset
-   * @returns {[Text, number]}
-   */
-  #point(offset) {
-    const line = this.#folded.lineAt(offset);
-    const node = /** @type {Text} */ (this.#lines.children[line].firstChild);
-    return [node, Math.max(0, Math.min(offset - this.#folded.starts[line], node.length))];
-  }
-
-  /** The line at a height of the window, by binary search. */
-  #lineAt(/** @type {number} */ y) {
-    const lines = this.#lines.children;
-    let [low, high] = [0, lines.length - 1];
-    while (low < high) {
-      const middle = (low + high + 1) >> 1;
-      if (lines[middle].getBoundingClientRect().top <= y) low = middle;
-      else high = middle - 1;
-    }
-    return low;
-  }
-
-  /** The last character of a line that belongs to a value: that line's value is there. */
-  #endOf(/** @type {number} */ line) {
-    return this.#folded.starts[line] + this.#shown[line].replace(/[\s,]+$/, "").length;
-  }
-
-  #reveal(/** @type {Range} */ range) {
-    const place = range.getBoundingClientRect();
-    const frame = this.root.getBoundingClientRect();
-    if (place.top >= frame.top && place.bottom <= frame.bottom) return;
-    this.root.scrollTop += place.top - frame.top - frame.height / 3;
+    this.#view.dispatch({ effects: setMarks.of({ wrong: place }) });
   }
 
   /** Puts the caret at a character, and the keyboard here. */
   focus(/** @type {number} */ offset) {
     this.#open([offset, offset]);
-    const caret = this.#folded.toShown(offset);
-    this.#area.focus({ preventScroll: true });
-    this.#area.setSelectionRange(caret, caret);
-    this.#reveal(this.#range([offset, offset + 1]));
+    this.#view.dispatch({ selection: { anchor: Math.min(offset, this.#view.state.doc.length) } });
+    this.#view.focus();
+    this.#reveal(offset);
   }
 
-  /** Selects a place, if there is one, and puts the keyboard here. */
-  select(/** @type {Place | null} */ place) {
-    this.#open(place);
-    this.#area.focus({ preventScroll: true });
-    if (!place) return;
-    const [start, end] = place.map((offset) => this.#folded.toShown(offset));
-    this.#area.setSelectionRange(start, end);
+  /** Where a character is: its line, and in JSON the path to it. */
+  whereabouts(/** @type {number} */ offset) {
+    const { state } = this.#view;
+    const line = `line ${state.doc.lineAt(Math.min(offset, state.doc.length)).number}`;
+    const path = pathTo(state, offset);
+    return path ? `${line} · ${path}` : line;
+  }
+
+  #pointing(/** @type {(offset: number | null, isPointer: boolean) => void} */ oncaret) {
+    let line = -1;
+    return EditorView.domEventHandlers({
+      pointermove: ({ clientX: x, clientY: y }, view) => {
+        const now = view.state.doc.lineAt(view.posAtCoords({ x, y }, false));
+        if (now.number === line) return;
+        line = now.number;
+        // The last character of a line that belongs to a value: that line's value is there.
+        const text = view.state.sliceDoc(Math.max(now.from, now.to - LONGEST_TAIL), now.to);
+        oncaret(now.to - text.length + text.replace(/[\s,]+$/, "").length, true);
+      },
+      pointerleave: () => {
+        line = -1;
+        oncaret(null, true);
+      },
+      blur: () => this.#handOn(),
+    });
   }
 }
+
+/**
+ * The objects in the outermost lists, each without its braces.
+ * @param {EditorState} state
+ */
+function items(state) {
+  /** @type {{ from: number, to: number }[]} */
+  const found = [];
+  ensureSyntaxTree(state, state.doc.length, READING)?.iterate({
+    enter({ name, from, to, node }) {
+      if (name !== "Object" || node.parent?.name !== "Array") return true;
+      const isLong = state.doc.lineAt(from).number < state.doc.lineAt(to).number;
+      if (isLong) found.push({ from: from + 1, to: to - 1 });
+      return !isLong;
+    },
+  });
+  return found;
+}
+
+/**
+ * The path of the innermost value around an offset, empty where that is not known: of a text that is
+ * no JSON, or that is too long to be read for this.
+ * @param {EditorState} state
+ * @param {number} offset
+ */
+function pathTo(state, offset) {
+  const tree = ensureSyntaxTree(state, Math.min(offset + 1, state.doc.length), READING);
+  let path = "";
+  for (let node = tree?.resolveInner(offset, 1) ?? null; node; node = node.parent) {
+    const name = node.name === "Property" ? node.getChild("PropertyName") : null;
+    if (name) path = `.${written(state.sliceDoc(name.from, name.to))}${path}`;
+    if (node.parent?.name !== "Array" || BRACKETS.includes(node.name)) continue;
+    let n = 0;
+    for (let one = node.prevSibling; one; one = one.prevSibling) if (!BRACKETS.includes(one.name)) n++;
+    path = `[${n}]${path}`;
+  }
+  return path.replace(/^\./, "");
+}
+
+// What stands in a list beside its items.
+const BRACKETS = ["[", "]", ",", "⚠"];
+const LONGEST_TAIL = 1000;
+
+/** @param {string} name */
+const written = (name) => name.replace(/^"|"$/g, "");
+
+/**
+ * What is folded away, in short, and whether something in it is wrong.
+ * @param {EditorState} state
+ * @param {{ from: number, to: number }} range
+ */
+function summary(state, { from, to }) {
+  const text = state.sliceDoc(from, Math.min(to, from + 4 * MOST_SUMMARY)).replace(/\s+/g, " ").trim();
+  const { wrong } = state.field(MARKS);
+  const isWrong = wrong !== null && from <= wrong[0] && wrong[0] < to;
+  return { words: text.length > MOST_SUMMARY ? `${text.slice(0, MOST_SUMMARY)}…` : text, isWrong };
+}
+
+/**
+ * @param {EditorView} _view
+ * @param {(event: Event) => void} onclick
+ * @param {{ words: string, isWrong: boolean }} prepared
+ */
+const foldedMark = (_view, onclick, { words, isWrong }) =>
+  element("span", { className: isWrong ? "cm-foldPlaceholder hides-wrong" : "cm-foldPlaceholder", title: "Unfold", onclick }, `⋯ ${words}`);

@@ -65,24 +65,6 @@ export function scan(text) {
   }
 }
 
-/** @typedef {"name" | "string" | "number" | "literal"} JsonKind */
-
-const TOKEN = /("(?:[^"\\]|\\.?)*(?:"|$))(\s*:)?|(-?\d[\d.eE+-]*)|\b(?:true|false|null)\b/g;
-
-/**
- * The tokens of a line, each with its kind, start and end. No string of JSON is longer than its line,
- * so a line needs no other.
- * @param {string} line
- * @returns {[JsonKind, number, number][]}
- */
-export const lineTokens = (line) =>
-  [...line.matchAll(TOKEN)].map((found) => {
-    const { index } = found;
-    const [all, string, colon, number] = found;
-    if (string === undefined) return [number === undefined ? "literal" : "number", index, index + all.length];
-    return [colon === undefined ? "string" : "name", index, index + string.length];
-  });
-
 /**
  * @param {string} text
  * @param {number} start

@@ -14,7 +14,9 @@
 //                       a link, as curl, as Python and as pytest; describe() is the body for
 //                       api/copy, with `view` filled in by the shell
 //   context.say         say(words) tells a screen reader, politely
-//   context.tell        tell(words) says it, and shows it for a moment
+//   context.cancel      cancel(name) ends a call of that name
+//   context.tell        tell(words) says it, and shows it for a moment; tell(words, true) until it is
+//                       closed
 //   context.go          go(name) opens another view
 //   context.onShown     onShown(run) runs each time the view is opened, from the first time on
 //
@@ -69,12 +71,14 @@ const say = (words) => {
 
 /** @type {ReturnType<typeof setTimeout> | undefined} */
 let telling;
+const hush = () => said.classList.add("visually-hidden");
 /** @param {string} words */
-const tell = (words) => {
+const tell = (words, stays = false) => {
   say(words);
   said.classList.remove("visually-hidden");
   clearTimeout(telling);
-  telling = setTimeout(() => said.classList.add("visually-hidden"), 2500);
+  if (stays) said.append(" ", button("Close", hush, { className: "small" }));
+  else telling = setTimeout(hush, 2500);
 };
 
 async function start() {
@@ -275,6 +279,7 @@ class Shell {
       slice: (other) => this.#store.slice(other),
       settings: this.#settings,
       call,
+      cancel: call.cancel,
       say,
       tell,
       go: (other) => this.open(other),
@@ -312,7 +317,7 @@ function keepInAddress(store) {
   let timer;
   let written = location.hash;
   const write = async () => {
-    const fragment = await store.toFragment();
+    const fragment = store.isLarge ? null : await store.toFragment();
     written = fragment ?? `#${store.view}`;
     history.replaceState(null, "", written);
   };

@@ -167,7 +167,9 @@ export class StatePane {
    */
   constructor(states, moves) {
     this.#diagram = new Diagram(states, moves);
-    this.root = card("state", "State", [], this.#diagram.root, this.#words);
+    const title = element("summary", {}, "Diagram of all states");
+    const diagram = element("details", { className: "all-states" }, title, this.#diagram.root);
+    this.root = card("state", "State", [], this.#words, diagram);
   }
 
   /**

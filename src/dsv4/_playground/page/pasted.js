@@ -1,38 +1,21 @@
-// What was pasted and is no request. api/import recognises it; here it is opened where it belongs.
-
-/** @typedef {import("./types.js").Imported} Imported */
+// What was pasted and is no request.
 
 // Behind the last step of any text: the view goes to its end.
 const LAST = Number.MAX_SAFE_INTEGER;
 
 /**
- * Opens an answer in Stream, at its end, and what is a request in Prompt. Returns whether there was
- * something to open.
- * @param {Imported} found
- * @param {Pick<import("./types.js").PageContext, "request" | "slice" | "go" | "tell">} context
+ * Opens an answer in Stream, at its end.
+ * @param {NonNullable<import("./types.js").WhyAnswer["answer"]>} answer
+ * @param {Pick<import("./types.js").PageContext, "slice" | "go">} context
  */
-export function openPasted(found, { request, slice, go, tell }) {
-  if (found.kind === "answer") {
-    const { text, thinking, dialect } = found;
-    const shown = { text, thinking, dialect: dialect ?? undefined };
-    slice("stream").set({ ...shown, tools: "", reason: undefined, step: LAST });
-    go("stream");
-  } else if (found.kind === "request" || found.kind === "prompt") {
-    request.set({ source: found.source, pictures: undefined, protocol: undefined });
-    go("prompt");
-  } else return false;
-  tell([WORDS[found.kind], ...found.notes].join(" "));
-  return true;
+export function openAnswer({ text, thinking, dialect }, { slice, go }) {
+  const shown = { text, thinking, dialect: dialect ?? undefined };
+  slice("stream").set({ ...shown, tools: "", reason: undefined, step: LAST });
+  go("stream");
 }
-
-const WORDS = {
-  answer: "This is an answer: Stream shows how it is read.",
-  request: "This is a request.",
-  prompt: "Decoded.",
-};
 
 /**
  * Whether a text that is pasted into the example is meant to stand in its place.
  * @param {string} text
  */
-export const isWhole = (text) => /^\s*([[{"]|curl\b|\$ )|[\n｜]|<\/?think>/.test(text);
+export const isWhole = (text) => /^\s*([[{"]|curl\b|\$ )|[\n｜]|<\/?think>|\p{L}{2,}\s+\p{L}{2,}\s+\p{L}|\p{Script=Han}{4}/u.test(text);

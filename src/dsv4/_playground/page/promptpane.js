@@ -1,7 +1,7 @@
 // A prompt, or two beside each other: what api/prompt answers, and how to choose what it shows.
 
 import { counted, number } from "./cards.js";
-import { button, choice, element } from "./dom.js";
+import { button, choice, element, options } from "./dom.js";
 import { factsOf, sharesOf } from "./facts.js";
 import { Rows } from "./rows.js";
 
@@ -51,11 +51,14 @@ export class PromptPane {
       element(
         "div",
         { className: "head" },
-        choicesOf(state, settings),
-        button("Copy prompt", oncopy),
-        button("Save as page", onsave, {
-          title: "One HTML file with the request, the prompt and what belongs together",
-        }),
+        options(
+          "What to show",
+          ...choicesOf(state, settings),
+          button("Copy prompt", oncopy),
+          button("Save as page", onsave, {
+            title: "One HTML file with the request, the prompt and what belongs together",
+          }),
+        ),
       ),
       element("div", { className: "summary" }, this.#total, this.#shares),
       this.#scroller,

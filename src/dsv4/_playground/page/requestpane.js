@@ -1,11 +1,8 @@
 // The request, as JSON or as a form, and what is wrong with it.
 
-import { number } from "./cards.js";
-import { button, choice, element, inside, menu } from "./dom.js";
+import { button, choice, element, inside } from "./dom.js";
 import { Editor } from "./editor.js";
-import { FindBar } from "./findbar.js";
 import { Form } from "./form.js";
-import { placeName } from "./places.js";
 import { examples, sourceOf } from "./switches.js";
 
 /** @typedef {import("./types.js").Place} Place */
@@ -17,12 +14,12 @@ const PROTOCOLS = [
   ["messages", "Anthropic Messages"],
   ["file", "File for dsv4 show"],
 ];
+const HINT = "Type or paste anything";
 const NAMES = Object.fromEntries(PROTOCOLS);
 
 export class RequestPane {
   #context;
   #editor;
-  #find;
   #form;
   #finds;
   #modes;
@@ -31,7 +28,7 @@ export class RequestPane {
   #intro = element(
     "p",
     { className: "intro-line" },
-    "Paste a request, a prompt or an answer here, drop a file or a picture, or pick an example.",
+    "Paste anything: a request, a sentence, an answer, an error, a log, a session. Drop a file or a picture, or pick an example.",
   );
   /** @type {Place | null} Where the request is wrong. */
   #spot = null;
@@ -45,12 +42,10 @@ export class RequestPane {
   constructor(context, onpoint) {
     const { request, say, state } = context;
     /** @param {string} source */
-    const oninput = (source) => request.set({ source });
+    const oninput = (source) => request.set({ source, turn: undefined });
     this.#context = context;
-    const onfind = () => this.#find.open();
-    this.#editor = new Editor({ label: "Request, as JSON", oninput, oncaret: onpoint, onfind });
-    this.#find = new FindBar(this.#editor);
-    this.#finds = button("Find", onfind, { title: "Ctrl+F in the text" });
+    this.#editor = new Editor({ label: "Request, answer or log", hint: HINT, oninput, oncaret: onpoint });
+    this.#finds = button("Find", () => this.#editor.find(), { title: "Ctrl+F in the text" });
     this.#form = new Form({ onchange: oninput, oncaret: onpoint, say });
     this.#modes = [
       ["json", "JSON"],
@@ -72,14 +67,22 @@ export class RequestPane {
         examples(context),
         this.#editor.folder,
         this.#finds,
+        button("Clear", () => this.#clear()),
       ),
-      this.#find.root,
       this.#intro,
       this.#editor.root,
       this.#form.root,
       this.#where,
       this.#problem,
     );
+  }
+
+  /** An empty box, to type in. */
+  #clear() {
+    const { request, state } = this.#context;
+    state.set({ mode: "json" });
+    request.set({ source: "", pictures: undefined, protocol: undefined, turn: undefined });
+    this.#editor.focus(0);
   }
 
   get #isForm() {
@@ -100,12 +103,10 @@ export class RequestPane {
     this.#form.root.hidden = !this.#isForm;
     this.#finds.hidden = this.#isForm;
     this.#editor.folder.classList.toggle("away", this.#isForm);
-    if (this.#isForm) this.#find.root.hidden = true;
     this.#intro.hidden = Boolean(this.#context.request.get().source);
     this.#shown.text = sourceOf(this.#context);
     // What the form wrote was not in the editor when it was found wrong.
     if (isSwitched) this.#editor.mark(this.#spot);
-    this.#find.renew();
   }
 
   /**
@@ -124,38 +125,8 @@ export class RequestPane {
    */
   light(place, how) {
     this.#shown.light(place, { scroll: how !== "own" });
-    this.#where.textContent = place ? placeName(sourceOf(this.#context), place[0]) : "\u00a0";
+    this.#where.textContent = place ? this.#editor.whereabouts(place[0]) : "\u00a0";
     if (place && how === "click") this.#shown.focus(place[0]);
-  }
-
-  /**
-   * Offers what can be done with a text that is no JSON: each is a title and what to do.
-   * @param {[string, () => void][]} offers
-   */
-  offer(offers) {
-    this.#problem.append(" ", ...offers.map(([title, run]) => button(title, run, { className: "small" })));
-  }
-
-  /**
-   * Says more of a text that is no JSON.
-   * @param {string[]} notes
-   */
-  note(notes) {
-    this.#problem.append(...notes.map((note) => ` ${note}`));
-  }
-
-  /**
-   * Offers a choice among the lines of a file, of which each is JSON.
-   * @param {string[]} titles
-   * @param {(number: number) => void} onchoose
-   */
-  offerLines(titles, onchoose) {
-    this.#editor.mark(null);
-    this.#problem.classList.add("asking");
-    this.#problem.replaceChildren(
-      `Each of the ${number(titles.length)} lines is JSON. `,
-      menu("Choose a line", titles, onchoose),
-    );
   }
 
   /**
@@ -164,7 +135,6 @@ export class RequestPane {
    */
   complain(found) {
     this.#problem.hidden = !found;
-    this.#problem.classList.remove("asking");
     const spot = found && spotOf(found);
     this.#spot = spot;
     this.#editor.mark(spot);

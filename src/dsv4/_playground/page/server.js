@@ -105,12 +105,14 @@ export async function postTo(path, body, signal) {
 export function latest(ask = post) {
   /** @type {Map<string, AbortController>} */
   const running = new Map();
+  /** @param {string} name */
+  const cancel = (name) => running.get(name)?.abort();
   /**
    * @param {string} name
    * @param {object} body
    */
-  return async (name, body) => {
-    running.get(name)?.abort();
+  const call = async (name, body) => {
+    cancel(name);
     const control = new AbortController();
     running.set(name, control);
     try {
@@ -121,6 +123,7 @@ export function latest(ask = post) {
       throw error;
     }
   };
+  return Object.assign(call, { cancel });
 }
 
 /**

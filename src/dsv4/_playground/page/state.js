@@ -10,6 +10,8 @@
 const FORM = "1.";
 // Chromium takes 2 MB of URL; what is longer has no link.
 const LONGEST = 1_500_000;
+// A longer text is packed when somebody asks for the link, and not while it is typed.
+const LARGE = 500_000;
 // A link comes from anywhere, and few bytes may inflate to many.
 const LARGEST = 32_000_000;
 
@@ -61,6 +63,12 @@ export class Store {
   /** @type {(() => void)[]} */
   #listeners = [];
 
+  /** Whether there is so much in it that its fragment takes long to make. */
+  get isLarge() {
+    const texts = [...this.#slices.values()].flatMap((slice) => Object.values(slice.get()));
+    return texts.some((text) => typeof text === "string" && text.length > LARGE);
+  }
+
   /** @param {{ view: string, slices: Record<string, Values> }} restored */
   constructor({ view, slices }) {
     this.view = view;
@@ -101,10 +109,28 @@ export class Store {
     const filled = [...this.#slices].filter(([, slice]) => Object.keys(slice.get()).length);
     if (!filled.length) return `#${this.view}`;
     const slices = Object.fromEntries(filled.map(([name, slice]) => [name, slice.get()]));
-    const packed = await pack(JSON.stringify(slices));
+    const packed = await pack(JSON.stringify(slices, (_, value) => (typeof value === "string" ? withoutKeys(value) : value)));
     return packed.length > LONGEST ? null : `#${this.view}/${FORM}${packed}`;
   }
 }
+
+// As `without_keys` in _why/verdict.py: keys in headers, in options of curl, in JSON and in addresses,
+// and those that show themselves by their beginning.
+const KEYS = new RegExp(
+  [
+    /((?:authorization|(?:x-)?(?:goog-)?api[-_]?key|proxy-authorization|cookie|access[-_]token)\\?["']?\s*[:=]\s*\\?["']?(?:bearer\s+|basic\s+)?)[^\s"'&,;\\}]{4,}/,
+    /(\bbearer\s+)[\w.~+/=-]{8,}/,
+    /(\b(?:sk|pk|gsk|hf|key|xai)[-_])[\w-]{8,}/,
+  ].map(({ source }) => source).join("|"),
+  "giu",
+);
+
+/**
+ * A text with keys struck out: links are shared.
+ * @param {string} text
+ */
+export const withoutKeys = (text) =>
+  text.replace(KEYS, (_, name, scheme, own) => `${name ?? scheme ?? own}***`);
 
 /**
  * The view and the slices in a fragment; no slices where they cannot be read.

@@ -21,9 +21,9 @@ const read = (value) => (value in VALUES ? VALUES[value] : value);
  * @param {import("./types.js").Slice} request
  */
 export function requestBody(request) {
-  const { source, pictures, protocol, dialect, thinking, effort, drop_thinking, tool_choice } =
+  const { source, pictures, protocol, dialect, thinking, effort, drop_thinking, tool_choice, turn } =
     request.get();
-  return { source, pictures, protocol, dialect, thinking, effort, drop_thinking, tool_choice };
+  return { source, pictures, protocol, dialect, thinking, effort, drop_thinking, tool_choice, turn };
 }
 
 /**
@@ -42,7 +42,7 @@ export const examples = ({ request, settings }) =>
   menu(
     "Examples",
     settings.examples.map(({ title }) => title),
-    (n) => request.set({ source: settings.examples[n].source, pictures: undefined, protocol: undefined }),
+    (n) => request.set({ source: settings.examples[n].source, pictures: undefined, protocol: undefined, turn: undefined }),
   );
 
 /**

@@ -171,11 +171,25 @@
  */
 
 /**
- * The answer of api/import: what a text is. `pasted_text.py` describes its kinds.
- * @typedef {{ kind: "answer", text: string, thinking: boolean, dialect: string | null, notes: string[] }
- *   | { kind: "request" | "prompt", source: string, notes: string[] }
- *   | { kind: "lines", lines: string[] }
- *   | { kind: "unknown", notes?: string[] }} Imported
+ * The answer of api/why: a verdict. `pasted_text.py` describes its fields.
+ * @typedef {{
+ *   kind: string, status: number, lines: [string, string][], turns: number, source: string | null,
+ *   answer: {
+ *     text: string, thinking: boolean, dialect: string | null,
+ *     message: { reasoning: string, content: string, calls: { name: string, text: string }[] },
+ *   } | null,
+ * }} WhyAnswer
+ */
+
+/**
+ * The answer of api/turns. `turn_list.py` describes its fields.
+ * @typedef {{
+ *   unit: string, no_tokens: string | null, left_out: number,
+ *   turns: {
+ *     turn: number, size: number, held: number, reused: number, words: string, repairs: string[],
+ *     problem: string,
+ *   }[],
+ * }} TurnList
  */
 
 /** @typedef {"chat" | "responses" | "messages"} ProtocolName */
@@ -259,9 +273,9 @@
  * What a view gets to work with. `main.js` describes it.
  * @typedef {{
  *   state: Slice, request: Slice, slice: (name: string) => Slice, settings: PageSettings,
- *   call: (name: string, body: object) => Promise<any>,
+ *   call: (name: string, body: object) => Promise<any>, cancel: (name: string) => void,
  *   copy: (describe: () => object) => HTMLElement,
- *   say: (words: string) => void, tell: (words: string) => void, go: (name: string) => void,
+ *   say: (words: string) => void, tell: (words: string, stays?: boolean) => void, go: (name: string) => void,
  *   onShown: (run: () => void) => void,
  * }} PageContext
  */

@@ -2,7 +2,7 @@
 
 import { CallError, debounced } from "../server.js";
 import { counted, number } from "../cards.js";
-import { button, element, fill } from "../dom.js";
+import { button, element, fill, options } from "../dom.js";
 import { examples, requestBody, sourceOf, switches } from "../switches.js";
 
 /** @typedef {import("../types.js").CacheAnswer} CacheAnswer */
@@ -40,14 +40,10 @@ export function mount(root, context) {
     element("span", { className: "key-mark fresh", "aria-hidden": "true" }),
     " Tokens to compute. The conversation is that of the Prompt view.",
   );
+  const copied = () => ({ ...requestBody(request), source: source(), variant: state.get().variant });
+  const bar = element("div", { className: "toolbar" }, set.root, examples(context), context.copy(copied));
   root.append(
-    element(
-      "div",
-      { className: "toolbar" },
-      set.root,
-      examples(context),
-      context.copy(() => ({ ...requestBody(request), source: source(), variant: state.get().variant })),
-    ),
+    options("Switches, examples and copying", bar),
     element("div", { className: "sheet-of-turns" }, intro, head, facts, strip),
   );
 

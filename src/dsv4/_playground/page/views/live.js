@@ -322,7 +322,7 @@ const milliseconds = (value) => (value < 1000 ? `${Math.round(value)} ms` : `${(
  * What was said in a turn: thinking, answer and calls.
  * @param {Said} turn
  */
-function said({ reasoning, content, calls }, most = Infinity) {
+export function said({ reasoning, content, calls }, most = Infinity) {
   /** @param {string} text */
   const cut = (text) => {
     const from = text.length > most ? whole(text, text.length - most) : 0;

@@ -2,12 +2,15 @@
 
 import { CallError, debounced, messageOf } from "../server.js";
 import { toClipboard } from "../copybuttons.js";
-import { button, element } from "../dom.js";
-import { isWhole, openPasted } from "../pasted.js";
+import { button, element, options } from "../dom.js";
+import { isWhole, openAnswer } from "../pasted.js";
 import { addressOf, freeName, liftedPictures, picturesIn, picturesOf } from "../pictures.js";
 import { PromptPane } from "../promptpane.js";
 import { RequestPane } from "../requestpane.js";
 import { requestBody, sourceOf, switches } from "../switches.js";
+import { said } from "./live.js";
+import { TurnList } from "../turnlist.js";
+import { VerdictPane } from "../verdict.js";
 
 /** @typedef {import("../types.js").Place} Place */
 /** @typedef {import("../types.js").Pointing} Pointing */
@@ -25,70 +28,93 @@ export function mount(root, context) {
   const right = new PromptPane(context, lightRequest, copyPrompt, savePage);
   const body = () => ({ ...requestBody(request), source: sourceOf(context) });
   const shown = () => ({ ...body(), shown: state.get().shown });
-  const panes = element("div", { className: "panes" }, left.root, right.root);
-  root.append(
-    element("div", { className: "toolbar" }, set.root, context.copy(shown)),
-    sidesOf(panes),
-    panes,
-  );
+  const verdict = new VerdictPane(context.tell);
+  const turns = new TurnList((turn) => request.set({ turn }));
+  const answered = element("section", { className: "pane result answer-pane", "aria-label": "Answer", hidden: true, tabIndex: 0 });
+  const panes = element("div", { className: "panes" }, left.root, right.root, turns.root, answered);
+  const bar = element("div", { className: "toolbar" }, set.root, context.copy(shown));
+  root.append(options("Switches, and copying", bar), verdict.root, sidesOf(panes), panes);
 
   const ask = debounced(async () => {
+    if (!String(sourceOf(context)).trim()) return showNothing();
     right.wait(true);
-    const replaced = before;
-    before = null;
+    let isRead = false;
     try {
       const answer = await context.call("prompt", { ...body(), ...right.wanted() });
       if (answer === undefined) return;
+      isRead = true;
       set.update(answer.tools);
       left.detected(answer.protocol);
       left.complain(null);
-      right.show(answer);
+      right.show(answer).then(showPicture);
       right.wait(false);
+      await explain(null);
     } catch (error) {
       if (!(error instanceof CallError)) throw error;
-      left.complain(error.problem);
-      right.wait(false, true);
-      offerToRead(sourceOf(context), replaced);
+      if (!isRead) await explain(error.problem);
+      right.wait(false, !isRead);
     }
   }, TYPING);
 
-  /**
-   * What was in the editor before somebody pasted or dropped what is there now.
-   * @type {Record<string, any> | null}
-   */
-  let before = null;
-
-  /**
-   * For a text that is no request: what was pasted is opened where it belongs, and else that is
-   * offered; of many lines one can be chosen.
-   * @param {string} source
-   * @param {Record<string, any> | null} replaced
-   */
-  async function offerToRead(source, replaced) {
-    /** @type {import("../types.js").Imported | undefined} */
-    const found = await context.call("import", { source }).catch(() => undefined);
-    if (!found) return;
-    if (found.kind === "lines")
-      return left.offerLines(lineTitles(found.lines), (n) => take(found.lines[n]));
-    if (replaced && (found.kind === "answer" || found.kind === "request")) {
-      request.set(replaced);
-      openPasted(found, context);
-    } else if (found.kind === "unknown") left.note(found.notes ?? []);
-    else left.offer([[OFFERS[found.kind], () => openPasted(found, context)]]);
+  /** An empty box is no mistake. */
+  function showNothing() {
+    context.cancel("prompt");
+    context.cancel("why");
+    left.complain(null);
+    verdict.show(null);
+    showBeside(null);
+    right.wait(false, true);
   }
 
-  const requestText = () => {
-    const { source, pictures, protocol } = request.get();
-    return { source, pictures, protocol };
-  };
+  /**
+   * Says in words what the text is and what is wrong with it. `problem` is why it gives no prompt.
+   * @param {import("../types.js").Problem | null} problem
+   */
+  async function explain(problem) {
+    const { source, turn } = request.get();
+    if (!problem) showBeside(right.root);
+    if (source === undefined && !problem) return verdict.show(null);
+    /** @type {import("../types.js").WhyAnswer | undefined} */
+    const found = await context.call("why", { source: sourceOf(context) }).catch(() => null);
+    if (found === undefined) return;
+    if (found?.source && !turn) return request.set({ source: found.source });
+    const isTold = found !== null && TOLD.includes(found.kind);
+    left.complain(isTold ? null : problem);
+    verdict.show(found, found ? actions(found) : []);
+    if (!problem) return;
+    if (found && found.turns > 1 && turn === undefined) {
+      const listed = await context.call("turns", body());
+      if (listed) turns.show(listed);
+      return showBeside(turns.root);
+    }
+    if (found?.answer) answered.replaceChildren(...said(found.answer.message));
+    showBeside(found?.answer ? answered : isTold ? null : right.root);
+  }
+
+  /**
+   * Shows a pane beside the text, or none.
+   * @param {HTMLElement | null} pane
+   */
+  function showBeside(pane) {
+    for (const one of [right.root, turns.root, answered]) one.hidden = one !== pane;
+    panes.classList.toggle("alone", pane === null);
+  }
+
+  /** @param {import("../types.js").WhyAnswer} found */
+  function actions({ answer, turns: many }) {
+    const { turn } = request.get();
+    return [
+      answer && button("Read it step by step", () => openAnswer(answer, context)),
+      many > 1 && turn !== undefined && button("All turns", () => request.set({ turn: undefined })),
+    ].filter((one) => one instanceof HTMLElement);
+  }
 
   /**
    * Another text in place of the request, from outside.
    * @param {string} source
    */
   function take(source) {
-    before = requestText();
-    request.set({ source, pictures: undefined, protocol: undefined });
+    request.set({ source, pictures: undefined, protocol: undefined, turn: undefined });
   }
 
   /**
@@ -100,11 +126,14 @@ export function mount(root, context) {
     const given = event.clipboardData;
     const text = given?.getData("text/plain") ?? "";
     if (root.hidden || !given) return;
-    if (!text && addPictures(picturesIn(given))) return event.preventDefault();
+    const handled = () => {
+      event.preventDefault();
+      event.stopPropagation();
+    };
+    if (!text && addPictures(picturesIn(given))) return handled();
     if (!(event.target instanceof Element && event.target.closest(".editor"))) return;
-    before = requestText();
-    if (before.source !== undefined || !isWhole(text)) return;
-    event.preventDefault();
+    if (request.get().source !== undefined || !isWhole(text)) return;
+    handled();
     take(text);
   }
 
@@ -113,7 +142,18 @@ export function mount(root, context) {
     const file = event.dataTransfer?.files[0];
     if (!file) return;
     event.preventDefault();
-    if (!addPictures(picturesIn(event.dataTransfer))) take(await file.text());
+    event.stopPropagation();
+    if (addPictures(picturesIn(event.dataTransfer))) return;
+    const text = textOf(await file.arrayBuffer());
+    if (text !== null) return take(text);
+    try {
+      const data = (await addressOf(file)).replace(/^[^,]*,/, "");
+      const found = await context.call("why", { data });
+      if (found?.source) take(found.source);
+      else if (found) verdict.show(found);
+    } catch (error) {
+      context.tell(messageOf(error));
+    }
   }
 
   /**
@@ -134,10 +174,20 @@ export function mount(root, context) {
       const added = await context.call("picture", { ...body(), pictures, name });
       if (added === undefined) continue;
       const dialect = added.dialect ?? request.get().dialect;
+      isAdded = true;
       request.set({ source: added.source, pictures, dialect });
       const switched = added.dialect ? ` The dialect is ${dialect} now, which reads pictures.` : "";
-      context.tell(`${name} is in the last turn.${switched}`);
+      context.tell(`${name} is in the last turn.${switched}`, Boolean(switched));
     }
+  }
+
+  let isAdded = false;
+
+  /** A picture that was just added is brought into view. */
+  function showPicture() {
+    if (!isAdded) return;
+    isAdded = false;
+    [...right.root.querySelectorAll("figure.image")].at(-1)?.scrollIntoView({ block: "center" });
   }
 
   /** Long pictures go beside the text, before it is drawn. Returns whether there were any. */
@@ -193,9 +243,10 @@ export function mount(root, context) {
     right.rows.light(place, { scroll: true, isGentle: isPointer });
   }
 
-  document.addEventListener("paste", paste);
+  // Before the editor, which would take them as text.
+  document.addEventListener("paste", paste, { capture: true });
   root.addEventListener("dragover", (event) => event.preventDefault());
-  root.addEventListener("drop", drop);
+  root.addEventListener("drop", drop, { capture: true });
   request.onChange((_, names) => {
     if (names.length === 1 && names[0] === "caret") return;
     if (names.includes("source") && lift()) return;
@@ -221,24 +272,20 @@ export function mount(root, context) {
   });
 }
 
-const OFFERS = {
-  answer: "Open this answer in Stream",
-  request: "Take the request of this command",
-  prompt: "Decode this prompt",
-};
-const LONGEST_TITLE = 60;
-const SHARED_IN_TITLE = 12;
+// What the verdict says enough of: that it is no request is no mistake.
+const TOLD = ["answer", "error", "exchanges", "record", "session", "lines", "prompt"];
 
 /**
- * Titles that tell lines apart: they may begin alike for long, as the lines of a dataset do.
- * @param {string[]} lines
+ * The text of a file; null where it has none.
+ * @param {ArrayBuffer} bytes
  */
-function lineTitles(lines) {
-  const short = lines.map((line) => line.replace(/\s+/g, " "));
-  let shared = 0;
-  while (shared < short[0].length && short.every((line) => line[shared] === short[0][shared])) shared++;
-  const from = Math.max(0, shared - SHARED_IN_TITLE);
-  return short.map((line, n) => `Line ${n + 1}: ${from ? "…" : ""}${line.slice(from, from + LONGEST_TITLE)}`);
+function textOf(bytes) {
+  try {
+    const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+    return text.includes("\0") || text.startsWith("%PDF-") ? null : text;
+  } catch {
+    return null;
+  }
 }
 
 /**

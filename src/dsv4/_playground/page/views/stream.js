@@ -7,9 +7,10 @@
 import { CallError, debounced, messageOf } from "../server.js";
 import { area, card, counted, number } from "../cards.js";
 import { button, choice, element, inside, tick } from "../dom.js";
-import { openPasted } from "../pasted.js";
+import { openAnswer } from "../pasted.js";
 import { EventsPane, FramesPane, HeldPane, MessagePane, StatePane, TextMap, TextPane } from "../panes.js";
 import { Trace } from "../trace.js";
+import { VerdictPane } from "../verdict.js";
 
 /** @typedef {import("../panes.js").Moment} Moment */
 /** @typedef {import("../types.js").CompletionExample} CompletionExample */
@@ -27,6 +28,8 @@ import { Trace } from "../trace.js";
 /** @typedef {"dialect" | "calls" | "tool_choice" | "reason"} ChoiceName */
 
 const SPEEDS = [15, 60, 400, 4000].map((speed) => [String(speed), `${number(speed)} steps a second`]);
+// What belongs into the other box.
+const OTHERS = ["request", "prompt", "exchanges", "record", "session"];
 const PROTOCOLS = [["chat", "Chat Completions"], ["responses", "Responses"], ["messages", "Messages"]];
 
 /**
@@ -55,6 +58,8 @@ class Stream {
   #playing = null;
   #frame = 0;
   #problem = element("p", { className: "problem", role: "alert", hidden: true });
+  #verdict;
+  #judged = "";
   #words = element("p", { className: "words faint" });
   #count = element("output", { className: "count faint" });
   #speeds = choice("Speed", SPEEDS, "60", () => {});
@@ -98,6 +103,7 @@ class Stream {
     this.#context = context;
     this.#state = context.state;
     this.#known = known;
+    this.#verdict = new VerdictPane(context.tell);
     this.#build();
     this.#begin();
   }
@@ -155,9 +161,12 @@ class Stream {
    */
   async #paste(event) {
     const source = event.clipboardData?.getData("text/plain") ?? "";
-    const found = await this.#context.call("import", { source }).catch(() => undefined);
-    const isResponse = found?.kind === "answer" && found.text !== source;
-    if (isResponse || found?.kind === "request" || found?.kind === "prompt") openPasted(found, this.#context);
+    const found = await this.#context.call("why", { source }).catch(() => undefined);
+    if (found?.answer && found.answer.text !== source) openAnswer(found.answer, this.#context);
+    else if (found && OTHERS.includes(found.kind)) {
+      this.#context.request.set({ source, pictures: undefined, protocol: undefined, turn: undefined });
+      this.#context.go("prompt");
+    }
   }
 
   /** Controls say what the state says: another view may have changed it. */
@@ -209,12 +218,24 @@ class Stream {
       const kept = atEnd ? trace.steps : trace.stepAt(place);
       this.#shown = -1;
       this.#go(step ?? (same ? kept : (trace.repair(0, 1) ?? 0)));
+      await this.#judge(body.text);
     } catch (error) {
       const path = error instanceof CallError ? error.problem.path : undefined;
       this.#refuse(path ? `${path}: ${messageOf(error)}` : messageOf(error));
     } finally {
       if (turn === this.#turn) this.#root.classList.remove("busy");
     }
+  }
+
+  /**
+   * Says in words what is wrong with a text.
+   * @param {string} source
+   */
+  async #judge(source) {
+    if (source === this.#judged) return;
+    this.#judged = source;
+    const found = source.trim() ? await this.#context.call("why", { source }).catch(() => null) : null;
+    if (found !== undefined) this.#verdict.show(found);
   }
 
   /** @param {string} words */
@@ -324,7 +345,7 @@ class Stream {
   // What is drawn once.
 
   #build() {
-    this.#root.replaceChildren(this.#toolbar(), this.#player(), this.#points());
+    this.#root.replaceChildren(this.#toolbar(), this.#verdict.root, this.#player(), this.#points());
     this.#root.addEventListener("keydown", (event) => this.#keys(event));
     if (!this.#options.text) this.#edit(true);
   }

@@ -4,6 +4,7 @@ commands with curl, answers.
 
 from __future__ import annotations
 
+import base64
 import json
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 import dsv4
 from completions import block, calling
 from dsv4._playground.page_functions import answer
-from dsv4._playground.page_request import PlaygroundContext
+from dsv4._playground.page_request import PageRequest, PlaygroundContext
 from rows import each_row
 
 MESSAGES = [
@@ -22,10 +23,24 @@ MESSAGES = [
 PROMPT = str(dsv4.encode(MESSAGES))
 
 
+CONTEXT = PlaygroundContext()
+
+
+def call(name: str, **body: Any) -> Any:
+    status, data = answer(name, json.dumps(body), CONTEXT)
+    assert status == 200, data
+    return json.loads(data)
+
+
 def imported(text: str) -> Any:
-    status, body = answer("import", json.dumps({"source": text}), PlaygroundContext())
-    assert status == 200
-    return json.loads(body)
+    """What a text is; of an answer, what the model wrote."""
+    said = call("why", source=text)
+    return said if said["answer"] is None else {"kind": "answer", **said["answer"]}
+
+
+def request_in(text: str, turn: int | None = None) -> Any:
+    """The request that a text is, or has in it."""
+    return PageRequest.from_body({"source": text, "turn": turn}, CONTEXT).source.value
 
 
 @pytest.mark.parametrize(
@@ -40,25 +55,61 @@ def imported(text: str) -> Any:
     ],
 )
 def test_a_prompt_is_decoded_however_it_was_copied(text: str) -> None:
-    found = imported(text)
-    assert found["kind"] == "prompt"
-    assert json.loads(found["source"])["messages"] == MESSAGES
-
-
-def test_what_stood_before_a_prompt_is_told() -> None:
-    assert "6 characters before" in imported(f"INFO: {PROMPT}")["notes"][0]
-    assert "1 character before" in imported(f">{PROMPT}")["notes"][0]
+    assert imported(text)["kind"] == "prompt"
+    assert request_in(text)["messages"] == MESSAGES
 
 
 def test_lines_of_json_are_listed() -> None:
-    found = imported('[{"role": "user"}]\r\n\r\n{"messages": []}\r\n')
-    assert found["kind"] == "lines"
-    assert [json.loads(line) for line in found["lines"]] == [[{"role": "user"}], {"messages": []}]
+    text = '[{"role": "user"}]\r\n\r\n{"messages": []}\r\n'
+    assert imported(text)["turns"] == 2
+    assert [request_in(text, n) for n in (0, 1)] == [[{"role": "user"}], {"messages": []}]
 
 
-@pytest.mark.parametrize("text", ["", "Hello", "1\n2", '{"one": 1', "a\n" * 20_000])
-def test_anything_else_is_unknown(text: str) -> None:
-    assert imported(text) == {"kind": "unknown"}
+@pytest.mark.parametrize("text", ["Why is the sky blue?", "\nHello\n", "1\n2", "Hm \U0001f600"])
+def test_a_sentence_is_a_message_of_the_user(text: str) -> None:
+    said = text.strip("\n")
+    assert request_in(text) == [{"role": "user", "content": said}]
+    side = call("prompt", source=text)["sides"][0]
+    shown = "".join(part[0] for row in side["rows"] for part in row["head"])
+    assert said.split("\n")[0] in shown
+    # Pointing at it leads to the text, counted as browsers count.
+    start = text.index(said)
+    units = len(said.encode("utf-16-le")) // 2
+    assert [start, start + units] in [place for row in side["places"] for place in row]
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"one": 1', "5", '{"choices": []}'])
+def test_anything_else_has_no_prompt(text: str) -> None:
+    status, body = answer("prompt", json.dumps({"source": text}), CONTEXT)
+    assert status == 400
+    assert json.loads(body)["error"]["line"] == 1
+
+
+def test_a_turn_that_is_not_there() -> None:
+    for turn in (5, -1):
+        body = json.dumps({"source": '[{"role": "user"}]\n{"messages": []}', "turn": turn})
+        assert b"no such turn" in answer("prompt", body, CONTEXT)[1]
+    assert b"number of a turn" in answer("prompt", '{"source": "x", "turn": "1"}', CONTEXT)[1]
+
+
+KEY = "sk-abcdefghijklmnop"
+
+
+def test_keys_are_struck_out_of_what_is_no_conversation() -> None:
+    command = f"curl https://x/v1/chat/completions -H 'Authorization: Bearer {KEY}' -d '[]'"
+    said = call("why", source=command)
+    assert KEY not in json.dumps(said)
+    assert "Bearer ***" in said["source"]
+    # In a conversation they are what the model saw.
+    body = json.dumps({"messages": [{"role": "user", "content": f"My key is {KEY}"}]})
+    assert call("why", source=body)["source"] is None
+
+
+def test_a_file_that_is_no_text_is_named() -> None:
+    data = base64.b64encode(b"%PDF-1.7 ...").decode()
+    said = call("why", data=data)
+    assert ["what", "a PDF"] in said["lines"]
+    assert b"no base64" in answer("why", '{"data": "?"}', CONTEXT)[1]
 
 
 # Answers.
@@ -164,7 +215,7 @@ def test_the_model_of_a_response_names_the_dialect() -> None:
 def test_the_first_of_several_choices() -> None:
     whole = chat({"role": "assistant", "content": "One."})
     found = imported(json.dumps({**whole, "choices": whole["choices"] * 3}))
-    assert (found["text"], found["notes"]) == (f"One.{EOS}", ["This is the first of 3 choices."])
+    assert found["text"] == f"One.{EOS}"
 
 
 STREAMS: dict[str, list[Any]] = {
@@ -235,7 +286,7 @@ def test_a_text_with_the_marks_of_an_answer(text: str, thinking: bool, dialect: 
     found = imported(text)
     whole = json.loads(text) if text.startswith('"') else text
     shown = {"text": whole, "thinking": thinking, "dialect": dialect}
-    assert found == {"kind": "answer", "notes": [], **shown}
+    assert {"kind": "answer", **shown}.items() <= found.items()
 
 
 @each_row(
@@ -258,7 +309,7 @@ def test_a_text_with_the_marks_of_an_answer(text: str, thinking: bool, dialect: 
     ],
 )
 def test_what_is_no_answer_is_unknown(value: Any) -> None:
-    assert imported(json.dumps(value))["kind"] == "unknown"
+    assert imported(json.dumps(value))["kind"] in ("unknown", "error")
 
 
 @pytest.mark.parametrize(
@@ -266,7 +317,7 @@ def test_what_is_no_answer_is_unknown(value: Any) -> None:
     ["data: {", "data: []", 'data: {"type": "message_delta"}', 'data: {"choices": 5}', "data: 5"],
 )
 def test_a_broken_stream_is_unknown(text: str) -> None:
-    assert imported(text)["kind"] == "unknown"
+    assert "text" not in imported(text)
 
 
 # Commands.
@@ -294,14 +345,13 @@ COMMANDS: list[Any] = [
 
 @each_row("text", COMMANDS)
 def test_a_command_with_curl_is_the_request_that_it_sends(text: str) -> None:
-    found = imported(text)
-    assert found["kind"] == "request"
-    assert json.loads(found["source"]) == BODY
+    assert imported(text)["kind"] == "request"
+    assert request_in(text) == BODY
 
 
 def test_json_with_a_mistake_is_shown_as_it_was_sent() -> None:
     found = imported(f"curl {URL} -d '{{\"messages\": [}}'")
-    assert (found["kind"], found["source"]) == ("request", '{"messages": [}')
+    assert (found["kind"], found["place"]) == ("json", "line 1, column 15")
 
 
 @pytest.mark.parametrize(
@@ -317,7 +367,7 @@ def test_json_with_a_mistake_is_shown_as_it_was_sent() -> None:
 def test_what_a_command_does_not_send(text: str, note: str) -> None:
     found = imported(text)
     assert found["kind"] == "unknown"
-    assert note in found["notes"][0]
+    assert note in found["because"]
 
 
 LONG = ["curl " + "'" * 100_001, "curl -d " + "\\" * 99_999, "<" * 100_000, "curl <<A" * 9_999]
@@ -325,4 +375,4 @@ LONG = ["curl " + "'" * 100_001, "curl -d " + "\\" * 99_999, "<" * 100_000, "cur
 
 @pytest.mark.parametrize("text", LONG, ids=["quotes", "escapes", "brackets", "documents"])
 def test_long_texts_that_are_nothing(text: str) -> None:
-    assert imported(text)["kind"] == "unknown"
+    assert "text" not in imported(text)
