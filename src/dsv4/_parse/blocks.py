@@ -77,7 +77,10 @@ class BlockReader:
         yield from JsonCallList(self._reading).read(as_json=True)
 
     def _read_fenced_call(self, at: int) -> Steps[bool]:
-        """A declared tool's name, a fence with an object of its keys, and closes (rule 35)."""
+        """A declared tool's name, a fence with an object of its keys, and closes (rule 35).
+
+        `bash`, and in a fence `{"command": "ls"}`: other models write their calls so.
+        """
         buffer, rules = self._buffer, self._rules
         self._reading.enter(ParserState.NAMED)
         name = yield from self._name_at(at)

@@ -139,7 +139,8 @@ class Call:
     def lacks_arguments(self) -> bool:
         """Whether no argument has come, and the tool must have some (rule 42).
 
-        Where the schema does not say which are required, it is enough that it declares any.
+        Where the schema does not say which are required, it is enough that it declares any. A model
+        writes `<D invoke name="bash">`, and then another call.
         """
         tools = self.reading.tools
         required = tools.requires(self.name)
@@ -260,7 +261,7 @@ class Call:
 
     @property
     def _is_understood(self) -> bool:
-        """Whether no argument stands in a remark (rules 11 and 30)."""
+        """Whether no argument stands in a remark (rules 11 and 30): `where: id = 7` has one."""
         if not self._remarks or self.may_have_body:
             return not self._remarks
         keys = self.reading.tools.keys(self.name)

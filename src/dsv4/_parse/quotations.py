@@ -36,7 +36,10 @@ def may_try(reading: Reading) -> bool:
 
 
 def around(reading: Reading, tag: Tag) -> Quotation | None:
-    """What may quote calls, or parts of them, that begin at a tag."""
+    """What may quote calls, or parts of them, that begin at a tag (rules 24, 29, 40 and 44).
+
+    `<example>`, "User: Clean up.", a block, `</example>` and prose: the block is one.
+    """
     quoting, lines = reading.prose.quoting, reading.prose.quoting.lines()
     is_tried = any(quotation.start == tag.start for quotation in reading.quotations)
     if is_tried or lines.fenced or not may_try(reading):

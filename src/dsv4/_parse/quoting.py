@@ -88,16 +88,6 @@ def _certain_to(text: str) -> int:
     return len(text) if rest is None else rest.start()
 
 
-def _may_open(before: str, behind: str) -> bool:
-    """Whether a straight quote between two characters may open something."""
-    in_word = before.isalnum() and before < _FIRST_WIDE
-    return not (in_word or before in _NO_OPENING_BEHIND or behind.isspace())
-
-
-def _begins_word(before: str, behind: str) -> bool:
-    return (before.isspace() or not before) and behind.isalpha()
-
-
 class Opening(NamedTuple):
     """Where a quotation was opened, and what closes it."""
 
@@ -357,16 +347,25 @@ class Quoting:
             return  # as LaTeX has it
         # In the string of a program, quotes with a backslash do not close it.
         kind = "escaped quotes" if before == "\\" else "quotes"
-        is_straight = quote in _STRAIGHT
-        opens = _may_open(before, behind) if is_straight else quote in PAIRS
-        closes = not is_straight or not _begins_word(before, behind)
-        # What would open another can close the innermost only.
-        inner = [one.close for one in self.open if one.kind == kind][-1 if opens else 0 :]
-        closed = next((one for one in reversed(inner) if quote in one), "") if closes else ""
-        if closed:
-            self._close(kind, closed, place + 1)
-        elif opens:
+        closes, opens = True, quote in PAIRS
+        if quote in _STRAIGHT:
+            closes = not ((before.isspace() or not before) and behind.isalpha())
+            in_word = before.isalnum() and before < _FIRST_WIDE
+            opens = not (in_word or before in _NO_OPENING_BEHIND or behind.isspace())
+        if closes and self.open and self._close_quote(kind, quote, opens, place + 1):
+            return
+        if opens:
             self._add(kind, place, PAIRS[quote])
+
+    def _close_quote(self, kind: str, quote: str, opens: bool, end: int) -> bool:
+        """Whether a quote closes what is open. What would open another, the innermost only."""
+        for one in reversed(self.open):
+            if one.kind == kind and quote in one.close:
+                self._close(kind, one.close, end)
+                return True
+            if one.kind == kind and opens:
+                break
+        return False
 
     def _add(self, kind: str, place: int, close: str) -> None:
         if len(self.open) < _MOST_OPEN:

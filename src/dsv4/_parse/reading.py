@@ -519,7 +519,7 @@ class Reading:
                 self.doubt.has_surplus = True
 
     def settle(self) -> None:
-        """Something else than calls and closing tags follows."""
+        """Something else than calls and closing tags follows (rule 21)."""
         self.refuses = 0
         doubt, self.doubt = self.doubt, None
         if doubt is not None and doubt.has_surplus:

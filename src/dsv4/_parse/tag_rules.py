@@ -143,7 +143,7 @@ class TagRules:
         """Whether an EOS in a value ends the text (rule 22).
 
         Nothing follows it but EOS and white space; or a role token begins a turn that the model
-        made up, in which nothing closes the value.
+        made up, in which nothing closes the value. A file about tokens goes on: `EOS ends a turn`.
         """
         _, ahead = yield from self.after_eos(eos)
         if ahead.kind == "role":
@@ -241,7 +241,10 @@ class TagRules:
         return any(is_argument(attribute, keys) for attribute in tag.attributes)
 
     def is_certain(self, tag: Tag, wrapped: bool) -> Steps[bool]:
-        """Whether an invoke is followed by what must follow (rule 2)."""
+        """Whether an invoke is followed by what must follow (rule 2).
+
+        "The tag `<D invoke name="bash">` calls it": that is no call, D being the token.
+        """
         tool = self.tool_called(tag) or ""
         if tag.self_closed:
             return wrapped or self.carries_arguments(tag)
@@ -282,7 +285,10 @@ class TagRules:
         return kind not in CALL_TAGS
 
     def closes_in_run(self, at: int, level: str, tool: str, in_block: bool) -> Steps[bool]:
-        """Whether closes follow each other from `at`, after one of `level`."""
+        """Whether closes follow each other from `at`, after one of `level` (rule 13).
+
+        `ls</parameter></invoke></D tool_calls>`, say, where only the last one has the token D.
+        """
         may_go_on = in_block and level == "invoke"
         while True:
             ahead = yield from self.look_past(at)

@@ -60,7 +60,10 @@ class CallValue(Value):
         return key in keys and key != self.key and key not in self.call.writer.keys
 
     def ends_at_outer_close(self, tag: Tag, kind: str | None) -> Steps[bool]:
-        """Whether the close of a wrapper or an invoke ends the value."""
+        """Whether the close of a wrapper or an invoke ends the value (rule 12).
+
+        In `ls`, an invoke's close and EOS it does; in `a </D invoke> b` it does not.
+        """
         if self.quoted:
             return False
         rules, of_invoke = self.rules, kind == "invoke"
@@ -156,7 +159,10 @@ class QuotingValue(CallValue):
     # What the strict grammar says (rule 20).
 
     def _judge_strictly(self, tag: Tag, verdict: Verdict) -> Steps[Verdict]:
-        """What the first doubtful tag of a block means."""
+        """What the first doubtful tag of a block means (rule 20).
+
+        A document about calls, as the value of a well-formed block, holds whole blocks.
+        """
         reading, block = self.reading, self.reading.block
         assert block is not None and block.strict is not None
         closes = tag.raw == reading.tags.parameter_close and verdict is CLOSE
@@ -222,7 +228,10 @@ class QuotingValue(CallValue):
         return SPELLED if tag.marked else TEXT
 
     def _may_follow(self, tag: Tag, ahead: Tag) -> Steps[bool]:
-        """Whether the grammar can go on after a close (rule 4)."""
+        """Whether the grammar can go on after a close (rule 4).
+
+        In `It ends with </D parameter>, then.` it cannot, where D is the token.
+        """
         rules, tool = self.rules, self.call.name
         if not ahead.raw:
             return ahead.kind == "end" or (yield from self._is_damaged(tag, ahead.start))
@@ -241,7 +250,10 @@ class QuotingValue(CallValue):
         return closes and (yield from rules.closes_in_run(ahead.end, "invoke", tool, in_block))
 
     def _plain_call_follows(self, close: Tag, ahead: Tag) -> Steps[bool]:
-        """Whether the next plain call of a DSML wrapper follows a close (rule 31)."""
+        """Whether the next plain call of a DSML wrapper follows a close (rule 31).
+
+        `a</parameter></invoke>` and `<invoke name="ping">`: the block has two calls.
+        """
         plain = self.call.is_plain if close.marked else not self.tag.marked
         if not plain or self.reading.block is None or ahead.marked:
             return False
@@ -271,7 +283,10 @@ class QuotingValue(CallValue):
         return self.rules.kind(tag, self.call.name) in ("invoke", "parameter")
 
     def _comes_soon(self, start: int) -> Steps[bool]:
-        """Whether a remark stands between the close and what must follow it (rule 11)."""
+        """Whether a remark stands between the close and what must follow it (rule 11).
+
+        `a.py</D parameter>, the file:` and on the next line the parameter that is missing.
+        """
         buffer, at = self.buffer, start
         behind = yield from buffer.past_space(start, LONGEST_REMARK)
         # As a program or JSON has it, in a string; or JSON's line end.

@@ -103,7 +103,8 @@ class Value:
 
     def read(self, as_json: bool) -> Steps[None]:
         self.reading.value = self
-        if not as_json or not (yield from self._read_json()):
+        is_text = not as_json or self.reads_strictly
+        if is_text or not (yield from self._read_json()):
             self._at = self.reading.pos
             yield from self._read_text()
         self.reading.value = None
@@ -115,7 +116,8 @@ class Value:
     def _before_newline(self, at: int) -> int:
         """Where the text before `at` ends without a newline, and white space after that.
 
-        Both are left out if the value's end is implied (rule 3).
+        Both are left out if the value's end is implied (rule 3): `ls`, and on the next line the
+        invoke's close.
         """
         start = max(self.reading.pos, self.end, at - LONGEST_SPACE)
         text = self.buffer.slice(start, at)
@@ -180,7 +182,7 @@ class Value:
         self.close(tag.end, tag)
 
     def _read_json(self) -> Steps[bool]:
-        """False: it is broken, or a raw newline stands in one of its strings.
+        """False: it is broken, a raw newline stands in one of its strings, or it is read strictly.
 
         Its quotes mean nothing then: it is read again as a text, and the first close that fits
         ends it.
@@ -188,9 +190,12 @@ class Value:
         buffer, at = self.buffer, self.reading.pos
         self.reading.enter(ParserState.JSON)
         depth, in_string = 0, False
-        while not self.reads_strictly:
-            mark, at = self._next_in_json(at, in_string)
-            if not mark:
+        while True:
+            marks = _JSON_STRING_MARK if in_string else _JSON_MARK
+            match = buffer.search(marks, at, buffer.end)
+            mark = "" if match is None else match[0]
+            at, match = buffer.end if match is None else buffer.place(match.start()), None
+            if not mark or (mark == "\\" and at + 1 == buffer.end):
                 if not (yield from buffer.more()):
                     return self._end_json(at, in_string)
                 continue
@@ -211,32 +216,26 @@ class Value:
                 if isinstance(tag, PartialTag):
                     return self._end_json(at, in_string)
                 if tag is not None:
-                    if (yield from self._ends_json_at(tag, depth == 0)):
-                        return True
+                    is_over = yield from self._ends_json_at(tag, depth == 0)
+                    if is_over is not None:
+                        return is_over
                     at = tag.end
                     continue
             at += 1
-        return False
 
-    def _next_in_json(self, at: int, in_string: bool) -> tuple[str, int]:
-        """The next character that counts in JSON, and where it is. "": more text has to come."""
-        match = self.buffer.search(
-            _JSON_STRING_MARK if in_string else _JSON_MARK, at, self.buffer.end
-        )
-        if match is None:
-            return "", self.buffer.end
-        at = self.buffer.place(match.start())
-        is_half = match[0] == "\\" and at + 1 == self.buffer.end
-        return "" if is_half else match[0], at
+    def _ends_json_at(self, tag: Tag, is_closed: bool) -> Steps[bool | None]:
+        """Whether the value ends at a tag. `is_closed`: all brackets of its JSON are.
 
-    def _ends_json_at(self, tag: Tag, is_closed: bool) -> Steps[bool]:
-        """Whether the value ends at a tag. `is_closed`: all brackets of its JSON are."""
+        None: it goes on. False: it is to be read as a text.
+        """
         is_whole = is_closed and self._may_be_whole and not self.ends_itself
         if is_whole:
             text = self.buffer.slice(self.start, tag.start)
             is_whole = self._may_be_whole = read_json(text) is not None
         verdict = yield from self.judge(tag, is_whole)
-        return verdict in (CLOSE, IMPLIED) and (yield from self._close_at(tag, verdict))
+        if verdict in (CLOSE, IMPLIED) and (yield from self._close_at(tag, verdict)):
+            return True
+        return False if self.reads_strictly else None
 
     # The end.
 

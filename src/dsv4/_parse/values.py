@@ -61,7 +61,8 @@ class ParameterValue(QuotingValue):
     def read_nested(self) -> Steps[bool]:
         """Parameters in the value of a parameter: an object (rule 32). False: there are none.
 
-        A value that begins so and is anything else makes the call incomplete.
+        A value that begins so and is anything else makes the call incomplete. For `filter`, say,
+        `<D parameter name="lang" string="true">en</D parameter>` is `{"lang": "en"}`.
         """
         reading, rules, tool = self.reading, self.rules, self.call.name
         may_nest = self.types & {"array", "object"} and "string" not in self.types
@@ -130,7 +131,10 @@ class ParameterValue(QuotingValue):
         return True
 
     def may_end(self, tag: Tag, own: bool) -> Steps[bool]:
-        """Calls behind an end that is doubtful are in doubt, and so is this one (rule 21)."""
+        """Calls behind an end that is doubtful are in doubt, and so is this one (rule 21).
+
+        `cat <<E`, an invoke's close, another call, `E`: a here document that quotes calls.
+        """
         reading, implied = self.reading, not own and tag.kind != "eos"
         if self.reads_strictly:
             return True
