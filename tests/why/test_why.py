@@ -128,3 +128,19 @@ def test_a_prompt_in_a_log_is_decoded_by_a_command_that_finds_it() -> None:
     assert why(prompt, "a.txt").fix.startswith("dsv4 decode a.txt ")
     for inside in (f"INFO prompt: {prompt!r}, params: None", json.dumps(prompt)):
         assert why(inside, "a.txt").fix.startswith("dsv4 decode --unescape a.txt ")
+
+
+@pytest.mark.parametrize(
+    "row",
+    [row for row in STRANGERS if row["status"] and "text" in row and "```" not in row["text"]],
+    ids=lambda row: row["name"],
+)
+def test_a_fence_an_indent_and_line_ends_change_no_verdict(row: dict[str, Any]) -> None:
+    text = row["text"]
+    if not text.strip():
+        return
+    lines = text.replace("\r\n", "\n").split("\n")
+    fenced, indented = f"```\n{text}\n```\n", "\n".join(f"    {line}" for line in lines)
+    for form in (fenced, indented, "\r\n".join(lines)):
+        verdict = why(form)
+        assert (verdict.status, verdict.who) == (row["status"], row["who"]), form

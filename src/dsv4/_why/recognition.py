@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from html import unescape
+from textwrap import dedent
 from typing import Any
 
 from dsv4._format.dialects import DIALECTS
@@ -84,6 +85,11 @@ def recognise_text(text: str) -> Pasted:
         return NotUnderstood("nothing: the input is empty", "Give a text, a file, or - for stdin.")
     if text.strip() == "null":
         return recognise_value(None)
+    fence = _WHOLE_FENCE.fullmatch(text)
+    if fence is not None and fence[1] not in fence[2]:
+        return recognise_text(fence[2])
+    if text.startswith(("  ", "\t")):
+        text = dedent(text)
     if _ESCAPED_FOR_HTML.search(text):
         return recognise_text(unescape(text))
     value = _written_value(text)
@@ -105,14 +111,10 @@ def _written_value(text: str) -> Any:
     value = maybe_json(text)
     if value is None:
         value = python_value(text)
-    if value is None:
-        value = javascript_value(text)
-    stripped = text.strip()
-    if value is None and stripped.startswith(("```", "~~~")):
-        value = next(filter(None, map(maybe_json, fenced_texts(stripped))), None)
-    return value
+    return javascript_value(text) if value is None else value
 
 
+_WHOLE_FENCE = re.compile(r"\s*(```+|~~~+)[^\n]*\n(.*)\n[ \t]*\1\s*", re.DOTALL)
 _ESCAPED_FOR_HTML = re.compile(f"&lt;/?(?:{DSML}|{str(BOS).strip('<>')})")
 
 
@@ -284,6 +286,8 @@ def _read_prompt(text: str) -> Pasted | None:
 
     if not _is_prompt(text):
         return None
+    if text.count("\r\n") == text.count("\n"):  # of an editor
+        text = text.replace("\r\n", "\n")
     start = max(text.find(BOS), 0)
     # A log or a program shows a prompt in one line.
     shown = text.strip()
