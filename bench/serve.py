@@ -258,6 +258,14 @@ class Measured:
     cpu: float = 0.0
     delays: list[Delay] = field(default_factory=list)
     memory: list[float] = field(default_factory=list)
+    alone: float = (
+        0.0  # CPU seconds for a chunk while all streams are open: no request is read then
+    )
+
+    @property
+    def late(self) -> float:
+        """The 99th percentile of the delays while all streams are open, in milliseconds."""
+        return quantiles([delay.settled for delay in self.delays if delay.full], n=100)[98] * 1000
 
     @property
     def rate(self) -> float:
@@ -265,17 +273,25 @@ class Measured:
         return self.chunks / self.cpu if self.cpu else float("inf")
 
 
-async def opened(process: Process, load: Load) -> tuple[list[Client], float, list[float]]:
-    """All streams, to their ends; when the last was opened, and the memory of the server second by
-    second."""
+class Look(NamedTuple):
+    """What a server had taken at a moment."""
+
+    at: float
+    cpu: float
+    memory: float
+
+
+async def opened(process: Process, load: Load) -> tuple[list[Client], float, list[Look]]:
+    """All streams, to their ends; when the last was opened, and what the server had taken, second
+    by second."""
     loop = asyncio.get_running_loop()
     host, port = process.url.removeprefix("http://").split(":")
     clients, ends = [], []
-    memory: list[float] = []
+    looks: list[Look] = []
 
     async def watch() -> None:
         while True:
-            memory.append(process.memory())
+            looks.append(Look(time.monotonic(), process.cpu(), process.memory()))
             await asyncio.sleep(1)
 
     watching = loop.create_task(watch())
@@ -290,17 +306,22 @@ async def opened(process: Process, load: Load) -> tuple[list[Client], float, lis
     full_from = time.monotonic()
     await asyncio.wait(ends, timeout=load.seconds * 10 + 60)
     watching.cancel()
-    return clients, full_from, memory
+    return clients, full_from, looks
 
 
 def measure(process: Process, load: Load, sent: Any) -> Measured:
     gc.collect()
     gc.disable()
     before = process.cpu()
-    clients, full_from, memory = uvloop.run(opened(process, load))
-    measured = Measured(cpu=process.cpu() - before, memory=memory)
+    clients, full_from, looks = uvloop.run(opened(process, load))
+    measured = Measured(cpu=process.cpu() - before, memory=[look.memory for look in looks])
     gc.enable()
     full_to = min(sent[load.tokens - 1 :: load.tokens])  # the first stream that ends
+    while_full = [look for look in looks if full_from + 1 < look.at < full_to]
+    if len(while_full) > 1:
+        first, *_, last = while_full
+        chunks = sum(first.at < when < last.at for when in sent)
+        measured.alone = (last.cpu - first.cpu) / max(chunks, 1)
     for stream, client in enumerate(clients):
         times = sent[stream * load.tokens : (stream + 1) * load.tokens]
         read(client, load, times, (full_from, full_to), measured)
@@ -448,42 +469,47 @@ KINDS = {"dsv4 serve": ["--backend", "vllm"], "dsv4 heal": ["--backend", "chat"]
 
 
 def compare_trees(load: Load, other: Path, rounds: int) -> None:
-    """This working tree and another, in turns: medians of all rounds, and their ratios."""
+    """This working tree, another and the bare pipe, in turns: medians of all rounds, and what they
+    are to each other."""
     print(f"{load.streams} streams of {load.tokens} chunks, {rounds} rounds; {load_average()}")
-    trees = [other, HERE.parent]
-    pipe = median(pipe_rate(load) for _ in range(rounds))
-    print(f"  bare pipe    {pipe:9,.0f} chunks per CPU-second, {1e6 / pipe:.0f} µs each")
+    trees = {"before": other, "now": HERE.parent}
     for kind, flags in KINDS.items():
-        rates: dict[Path, list[float]] = {tree: [] for tree in trees}
-        waits: dict[Path, list[float]] = {tree: [] for tree in trees}
+        found: dict[str, list[Measured]] = {"bare pipe": [], **{name: [] for name in trees}}
         for n in range(rounds):
-            for tree in trees if n % 2 else reversed(trees):
-                with (
-                    started(load) as (upstream, sent),
-                    gateway(upstream.url, *flags, tree=tree) as process,
-                ):
-                    found = measure(process, load, sent)
-                if found.broken:
-                    sys.exit(f"{found.broken} streams broken by {kind} of {tree}")
-                rates[tree].append(found.rate)
-                waits[tree].append(
-                    quantiles([d.settled for d in found.delays if d.full], n=100)[98]
-                )
-                seen = f"{rates[tree][-1]:,.0f} per CPU-second, p99 {waits[tree][-1] * 1000:.1f} ms"
-                print(f"  … {kind}, {tree.name}: {seen}", file=sys.stderr)
-        before, now = (median(rates[tree]) for tree in trees)
-        late, later = (median(waits[tree]) * 1000 for tree in trees)
+            for name in found if n % 2 else reversed(found):
+                with started(load) as (upstream, sent):
+                    tree = trees.get(name)
+                    server = (
+                        bare_pipe(upstream.url)
+                        if tree is None
+                        else gateway(upstream.url, *flags, tree=tree)
+                    )
+                    with server as process:
+                        measured = measure(process, load, sent)
+                if tree is not None and measured.broken:
+                    sys.exit(f"{measured.broken} streams broken by {kind} of {tree}")
+                found[name].append(measured)
+                print(f"  … {kind}, {name}: {in_short(measured)}", file=sys.stderr)
+        print_ratios(kind, found)
+    print(f"  afterwards   {load_average()}")
+
+
+def in_short(measured: Measured) -> str:
+    alone = f"{measured.alone * 1e6:.1f} µs a chunk alone"
+    return f"{measured.rate:,.0f} per CPU-second, {alone}, p99 {measured.late:.1f} ms"
+
+
+def print_ratios(kind: str, found: dict[str, list[Measured]]) -> None:
+    each = {name: 1e6 / median(m.rate for m in runs) for name, runs in found.items()}
+    alone = {name: 1e6 * median(m.alone for m in runs) for name, runs in found.items()}
+    late = {name: median(m.late for m in runs) for name, runs in found.items()}
+    for what, costs in (("all told", each), ("a chunk alone", alone)):
+        pipe, before, now = costs.values()
         print(
-            f"  {kind:12} {before:9,.0f} -> {now:9,.0f} chunks per CPU-second: {now / before:.3f} x"
+            f"  {kind}, {what:14} {pipe:5.1f} µs for the bare pipe, {before:5.1f} before, "
+            f"{now:5.1f} now: {before / now:.2f} x the chunks, {now / pipe:.2f} x the pipe's cost"
         )
-        print(f"  {'':12} {pipe / now:.2f} x the bare pipe's cost, {pipe / before:.2f} x before")
-        print(f"  {'':12} {late:6.1f} ms -> {later:6.1f} ms at p99: {later / late:.3f} x")
-
-
-def pipe_rate(load: Load) -> float:
-    """Chunks for a second of CPU time through the bare pipe."""
-    with started(load) as (upstream, sent), bare_pipe(upstream.url) as process:
-        return measure(process, load, sent).rate
+    print(f"  {kind}, p99            {late['before']:.1f} ms before, {late['now']:.1f} now")
 
 
 class Cost(NamedTuple):
