@@ -161,6 +161,17 @@ class Settings:
             object.__setattr__(self, "upstream", (self.upstream,))
         for field in dataclasses.fields(self):
             _check(field, getattr(self, field.name))
+        self._check_upstreams()
+        if self.stand_in not in (None, STAND_IN):
+            raise _wrong("as", self.stand_in, STAND_IN)
+        if self.stand_in is not None:  # which knows of a turn what its client sends, and no more
+            object.__setattr__(self, "replay", "off")
+        if (self.tls_cert is None) != (self.tls_key is None):
+            missing = "tls_cert" if self.tls_cert is None else "tls_key"
+            raise SettingError(missing, "found none, expected a certificate and its key")
+        self._check_stores()
+
+    def _check_upstreams(self) -> None:
         if self.backend != "demo" and not self.upstream:
             problem = f"found none, expected the URL of the {self.backend} server"
             raise SettingError("upstream", problem)
@@ -170,13 +181,8 @@ class Settings:
             if self.upstream.count(url) > 1:
                 problem = f"found {short_repr(url)} twice, expected every address once"
                 raise SettingError("upstream", problem)
-        if self.stand_in not in (None, STAND_IN):
-            raise _wrong("as", self.stand_in, STAND_IN)
-        if self.stand_in is not None:  # which knows of a turn what its client sends, and no more
-            object.__setattr__(self, "replay", "off")
-        if (self.tls_cert is None) != (self.tls_key is None):
-            missing = "tls_cert" if self.tls_cert is None else "tls_key"
-            raise SettingError(missing, "found none, expected a certificate and its key")
+
+    def _check_stores(self) -> None:
         if not self.replay_store:
             expected = "off, memory, sealed, sqlite:PATH or redis://HOST"
             raise _wrong("replay", self.replay, expected)
