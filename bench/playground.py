@@ -32,8 +32,12 @@ CHANGES = 20
 FLAGS = ["--no-sandbox", "--disable-gpu"]
 
 # Resolves to milliseconds: from an input event until the row that shows the new words is there.
-CHANGE = """([text, words]) => new Promise((resolve) => {
-  const area = document.querySelector(".editor textarea");
+CHANGE = """async ([insert, words]) => {
+  const { EditorView } = await import(new URL("vendor/codemirror.js", document.baseURI).href);
+  const host = document.querySelector(".editor .shadow");
+  const view = EditorView.findFromDOM(host.shadowRoot.querySelector(".cm-editor"));
+  const changes = { from: 0, to: view.state.doc.length, insert };
+  return new Promise((resolve) => {
   const begun = performance.now();
   const seen = () => {
     const rows = document.querySelector(".rows");
@@ -44,9 +48,9 @@ CHANGE = """([text, words]) => new Promise((resolve) => {
   };
   const watching = new MutationObserver(seen);
   watching.observe(document.body, { childList: true, subtree: true, attributes: true });
-  area.value = text;
-  area.dispatchEvent(new Event("input"));
-})"""
+  view.dispatch({ changes });
+  });
+}"""
 
 
 def request(words: str) -> str:
