@@ -209,6 +209,11 @@ BETWEEN_MODEL_ITEMS = Fragment(BLANK_LINE, ANSWER_LABEL)
 BETWEEN_CALLS = Fragment("\n", CALLS_LABEL)
 
 
+# BOS, what opens a user's message, what asks for an answer, an answer's end, and what asks at the
+# end of all: without thinking, and with it.
+ChatFragments: TypeAlias = tuple[Fragment, Openings, Openings, Fragment, tuple[Fragment, Fragment]]
+
+
 class DialectFragments:
     """What is written as a dialect spells it: `dialect.made[DialectFragments]`.
 
@@ -217,13 +222,6 @@ class DialectFragments:
 
     def __init__(self, dialect: Dialect) -> None:
         own, words, tags = dialect.tokens, dialect.texts, dialect.tags
-        # Whether the renderer's fast path can write its chats.
-        self.plain_chats = (
-            dialect.layout == "v4"
-            and dialect.systems_ask == "never"
-            and dialect.system_token is None
-            and not dialect.image_text_refused
-        )
         self.bos = _fragment(own.bos, ("template", "bos"), message=None)
         self.user = Openings(own.user, _HEADER, _CONTENT)
         self.reminder = Openings(own.latest_reminder, _HEADER, _CONTENT)
@@ -265,6 +263,12 @@ class DialectFragments:
         image = dialect.image_token or ""
         self.image = _fragment(image, ("template", "image"), _CONTENT)
         self.model_image = _fragment(image, ("template", "image"), ANSWER_LABEL)
+        # What the renderer's fast path writes chats with; None where it cannot.
+        self.chat: ChatFragments | None = None
+        writes_plainly = dialect.layout == "v4" and dialect.systems_ask == "never"
+        if writes_plainly and not (dialect.system_token or dialect.image_text_refused):
+            endings = self.ask_answer[None], self.ask_thinking[None]
+            self.chat = self.bos, self.user, self.ask_answer, self.answer_end, endings
 
 
 class FragmentsV32:

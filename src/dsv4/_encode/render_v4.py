@@ -471,16 +471,16 @@ def maybe_plain_chat(
     Every message is a dict with `role` and `content`, which is a text; an assistant's may also have
     `reasoning_content`, which is dropped. This takes half the time of the renderer.
     """
-    words = dialect.made[DialectFragments]
-    if not words.plain_chats:
+    words = dialect.made[DialectFragments].chat
+    if words is None:
         return None
+    bos_word, user, asking, answer_end, endings = words
     count = len(messages)
-    users: list[Fragment] | Openings = words.user.listed
-    answers: list[Fragment] | Openings = words.ask_answer.listed
+    users: list[Fragment] | Openings = user.listed
+    answers: list[Fragment] | Openings = asking.listed
     if len(users) < count or len(answers) < count:
-        users, answers = words.user.first(count), words.ask_answer.first(count)
-    flat: list[str] = [words.bos] if bos else []
-    answer_end = words.answer_end
+        users, answers = user.first(count), asking.first(count)
+    flat: list[str] = [bos_word] if bos else []
     if effort and thinking:
         flat.append(effort_fragment(effort))
     before = None
@@ -512,7 +512,7 @@ def maybe_plain_chat(
         return None
     if before != "user":
         return None
-    flat.append((words.ask_thinking if thinking else words.ask_answer)[None])
+    flat.append(endings[thinking])
     return flat
 
 

@@ -210,6 +210,18 @@ class Dialect:
     tokens: Tokens = Tokens()
     texts: Texts = Texts()
 
+    if TYPE_CHECKING:
+        # Set with the fields: the encoder reads them for every call, and the class must not have
+        # the name of what is to be found fast in its objects.
+
+        @property
+        def namespace_end(self) -> str | None:
+            """What stands between a namespace and a name, None where there are no namespaces."""
+
+        @property
+        def made(self) -> Made:
+            """What other packages make of a dialect, once: `made[kind]` is `kind(dialect)`."""
+
     def __post_init__(self) -> None:
         if None not in self.efforts:
             raise OptionError(
@@ -228,6 +240,9 @@ class Dialect:
             if token.id is not None and token not in tokens.V4_TOKENS
         }
         object.__setattr__(self, "renamed_tokens", tuple(_with_own(self.renamed_tokens, renamed)))
+        between = self.tags.namespace_end if self.namespaces else None
+        object.__setattr__(self, "namespace_end", between)
+        object.__setattr__(self, "made", Made(self))
 
     @cached_property
     def own_tokens(self) -> Mapping[str, Special]:
@@ -242,11 +257,6 @@ class Dialect:
         own[str(tokens.DSML)] = self.tags.dsml
         further = {tokens.SYSTEM: self.system_token, tokens.IMAGE: self.image_token}
         return own | {str(v4): token for v4, token in further.items() if token is not None}
-
-    @cached_property
-    def namespace_end(self) -> str | None:
-        """What stands between a namespace and a name, None where there are no namespaces."""
-        return self.tags.namespace_end if self.namespaces else None
 
     @cached_property
     def tools_open(self) -> MarkupText:
@@ -269,11 +279,6 @@ class Dialect:
             is_label = bool(parts) and parts[-1] is tags.dsml
             parts.append(tags.with_attributes(tags.with_label(part) if is_label else part))
         return MarkupText(parts)
-
-    @cached_property
-    def made(self) -> Made:
-        """What other packages make of a dialect, once: `dialect.made[kind]` is `kind(dialect)`."""
-        return Made(self)
 
     def __hash__(self) -> int:
         return hash(self.name)
