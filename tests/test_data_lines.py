@@ -58,3 +58,44 @@ def test_a_field_of_training_that_is_not_understood_is_refused(
     options = dataset.DatasetOptions(jobs=1, ignore=["unread_field"])
     summary = dataset.encode_files([source], tmp_path / "other.jsonl", options)
     assert [kind.rpartition(".")[2].split()[-1] for kind in summary.notes if name in kind] == [name]
+
+
+def encoded(line: dict[str, Any], folder: Path) -> dataset.Summary:
+    source = folder / "in.jsonl"
+    source.write_text(json.dumps(line) + "\n")
+    return dataset.encode_files([source], folder / "out.jsonl", dataset.DatasetOptions(jobs=1))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<start_function_call>call:f{a:1}<end_function_call>",
+        '<TOOLCALL>[{"name": "f", "arguments": {}}]</TOOLCALL>',
+        "<|channel>thought\nx<channel|>hi",
+        "<|tool_call>call:f{a:1}<tool_call|>",
+        "hi[e~[",
+        "hi[EOS]",
+        "<bos>hi",
+    ],
+)
+def test_markup_of_other_models_is_refused_unless_it_is_quoted(text: str, tmp_path: Path) -> None:
+    question = {"role": "user", "content": "Q"}
+    line = {"messages": [question, {"role": "assistant", "content": text}]}
+    with pytest.raises(dataset.BadLine, match="another model"):
+        encoded(line, tmp_path)
+    line["messages"][1]["content"] = f"It writes\n```\n{text}\n```\nthere."
+    assert encoded(line, tmp_path).conversations == 1
+
+
+@pytest.mark.parametrize("text", ["a[EOS] = 1; text[e] ~ b", "|psi> and <psi| in <psi|phi>"])
+def test_what_only_looks_like_markup_is_trained(text: str, tmp_path: Path) -> None:
+    question = {"role": "user", "content": "Q"}
+    line = {"messages": [question, {"role": "assistant", "content": text}]}
+    assert encoded(line, tmp_path).conversations == 1
+
+
+def test_labels_of_tokens_are_not_passed_over(tmp_path: Path) -> None:
+    answer = {"role": "assistant", "content": "A"}
+    line = {"messages": [{"role": "user", "content": "Q"}, answer], "labels": [-100, 1]}
+    with pytest.raises(dataset.BadLine, match="labels"):
+        encoded(line, tmp_path)

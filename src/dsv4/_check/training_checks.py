@@ -59,6 +59,9 @@ _OF_OTHER_MODELS = re.compile(
     r"|<(?:seed|minimax|xai|longcat|ling|step):\w+>|<(?:function|parameter)=[\w.-]+>|\u25c1/?think\u25b7"
     r"|<(?:start|end)_of_turn>|<eos>|<\|?eom_id\|?>|</s>\s*\Z|\A\s*<s>|\[gMASK\]|\u273fFUNCTION\u273f"
     r"|<tool_call>|<function_calls>|<arg_key>|<longcat_tool_call>|<tool_response>|<unused\d+>"
+    r"|</?start_function_(?:call|declaration|response)>|<TOOLCALL>|<TOOL_RESPONSE>|\[e~\[|\]~b\]"
+    r"|<\|(?:tool|tool_call|tool_response|channel|turn)>|<(?:tool_call|channel|turn)\|>"
+    r"|\[EOS\]\s*\Z|\A\s*<bos>"
 )
 # The beginnings of turns in templates of other models.
 _OF_TEMPLATES = re.compile(

@@ -360,8 +360,9 @@ _CONTENTS = ("text", "message", "parts", "refusal")
 _READ_OTHERWISE = frozenset(
     (*_TRAINED, *_MASKED, *_REASONING[2:], *_REASONING_LISTS, *_CONTENTS, "function_call")
 )
-# A field with such a name says what is trained on: it must not be passed over.
-OF_TRAINING = re.compile(r"loss|mask|weight|train", re.IGNORECASE)
+# A field with such a name says what is trained on: it must not be passed over. `labels` are those
+# of single tokens.
+OF_TRAINING = re.compile(r"loss|mask|weight|train|^labels$", re.IGNORECASE)
 
 
 def _plain_message(message: object, place: Location) -> object:
