@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from math import ceil, floor
 from typing import Any
@@ -29,6 +30,7 @@ class Habitual(StandIn):
         super().__init__(truth)
         self.truth, self.habit, self.chance = truth, habit, random.Random(7)
         self.sent: list[str] = []
+        self.cache: dict[str, Reply] = {}
 
     def post(self, path: str, body: Body) -> Reply:
         if path == "/chat/completions":
@@ -196,6 +198,27 @@ def _jitter(most: int) -> Answering:
     return _usage(change)
 
 
+def _around(most: Callable[[int], int]) -> Answering:
+    def change(server: Habitual, usage: Usage, _: Body) -> Usage:
+        count = usage["prompt_tokens"]
+        return {
+            **usage,
+            "prompt_tokens": count + server.chance.randint(-most(count), most(count)),
+        }
+
+    return _usage(change)
+
+
+def _free_repeats(server: Habitual, path: str, body: Body) -> Reply:
+    """What was asked before is answered from a cache, and costs nothing."""
+    reply = server.honest(path, body)
+    is_known = server.sent.count(server.sent[-1]) > 1 if server.sent else False
+    for holder in (reply.body, *reply.events):
+        if isinstance(holder, dict) and "usage" in holder and is_known:
+            holder["usage"] = {**holder["usage"], "prompt_tokens": 0}
+    return reply
+
+
 def _billed(id: str, count: Callable[[int], Any], *may: str, hides: bool = False) -> Habit:
     return Habit(id, _counted(lambda n, _: count(n)), frozenset(may), hides)
 
@@ -244,6 +267,16 @@ USAGES = _all(
         _billed(f"counts at least {n}", lambda count, n=n: max(count, n), "billing-least")  # type: ignore[misc]
         for n in (100, 300)
     ),
+    *(
+        Habit(
+            f"counts at least {n}",
+            _counted(lambda count, _, n=n: max(count, n)),  # type: ignore[misc]
+            frozenset({"billing-least", "not-explained"}),
+            hides=True,
+            is_silent=True,  # where no prompt is as short
+        )
+        for n in (10, 16)
+    ),
     _billed("counts nothing", lambda n: 0, "counts-constant", hides=True),
     _billed("counts as decimals", lambda n: n + 0.0),
     Habit(
@@ -266,6 +299,15 @@ USAGES = _all(
         frozenset({"billing-cached", "counts-without-cached"}),
     ),
     *(Habit(f"jitters by {n}", _jitter(n), frozenset({"counts-vary"}), True) for n in (1, 2, 5)),
+    Habit("jitters around it", _around(lambda n: 1), frozenset({"counts-vary"}), True),
+    Habit(
+        "jitters by a twentieth",
+        _around(lambda n: ceil(n / 20)),
+        frozenset({"counts-vary", "counts-estimated", "not-explained"}),
+        True,
+    ),
+    Habit("charges nothing the second time", _free_repeats, frozenset({"billing-prompt"})),
+    Habit("counts answers as one", _completed(lambda n: 1), is_silent=True),
     Habit("counts answers five times", _completed(lambda n: 5 * n), BILLED_ANSWERS),
     Habit("counts answers as nothing", _completed(lambda n: 0), BILLED_ANSWERS),
     Habit("counts no answers", _completed(lambda n: None)),
@@ -297,6 +339,14 @@ def _always_stops(holder: dict[str, Any]) -> None:
     for choice in holder.get("choices", ()):
         if choice.get("finish_reason"):
             choice["finish_reason"] = "stop"
+
+
+def _finishing(reason: str | None) -> Callable[[dict[str, Any]], None]:
+    def change(holder: dict[str, Any]) -> None:
+        for choice in holder.get("choices", ()):
+            choice.update(finish_reason=reason)
+
+    return change
 
 
 def _named(name: str) -> Callable[[dict[str, Any]], None]:
@@ -339,6 +389,68 @@ def _only_streams_have_usage(server: Habitual, path: str, body: Body) -> Reply:
     return reply
 
 
+def _usage_twice(server: Habitual, path: str, body: Body) -> Reply:
+    """The first of the last two events says nothing of what was counted."""
+    reply = server.honest(path, body)
+    if not reply.events:
+        return reply
+    empty = {"choices": [], "usage": {"prompt_tokens": 0, "completion_tokens": 0}}
+    return replace(reply, events=(*reply.events[:-1], empty, reply.events[-1]))
+
+
+def _usage_in_every_event(server: Habitual, path: str, body: Body) -> Reply:
+    reply = server.honest(path, body)
+    if not reply.events:
+        return reply
+    usage = reply.events[-1]["usage"]
+    growing = [
+        {**event, "usage": {**usage, "completion_tokens": n}}
+        for n, event in enumerate(reply.events[:-1])
+    ]
+    return replace(reply, events=(*growing, reply.events[-1]))
+
+
+def _empty_event(server: Habitual, path: str, body: Body) -> Reply:
+    reply = server.honest(path, body)
+    return replace(reply, events=(*reply.events, {"choices": [], "usage": None}))
+
+
+def _stale(key: Callable[[Body], object]) -> Answering:
+    """A cache in front, which takes requests for the same that have the same key."""
+
+    def reply(server: Habitual, path: str, body: Body) -> Reply:
+        if path != "/chat/completions":
+            return server.honest(path, body)
+        name = json.dumps([key(body), bool(body.get("stream"))], sort_keys=True, default=str)
+        server.requests += name in server.cache
+        if name not in server.cache:
+            server.cache[name] = server.honest(path, body)
+        return deepcopy(server.cache[name])
+
+    return reply
+
+
+def _whole_body(body: Body) -> object:
+    return body
+
+
+def _messages_only(body: Body) -> object:
+    return body["messages"]
+
+
+def _last_message(body: Body) -> object:
+    return body["messages"][-1]
+
+
+# What is not read of a request, as far as it is a listed fault; nobody can tell why.
+UNREAD = frozenset(
+    {
+        *("not-explained", "counts-vary", "two-servers", "effort-ignored", "tools-dropped"),
+        *("thinking-kwargs-ignored", "thinking-type-ignored", "tool-choice-ignored"),
+        *("response-format-unseen", "max-tokens-ignored"),
+    }
+)
+SHORT = frozenset({"history-truncated", "system-dropped", "counts-constant"})
 ANSWERS = _all(
     Habit("always stops", _answers(_always_stops), frozenset({"billing-finish"})),
     *(
@@ -349,10 +461,25 @@ ANSWERS = _all(
         Habit(f"answers as {name}", _answers(_named(name)))
         for name in ("deepseek-ai/DeepSeek-V4-0731", "default", "DEEPSEEK-V4.gguf")
     ),
+    Habit("answers as nobody", _answers(_named("")), is_silent=True),
+    Habit("names no model", _answers(lambda holder: holder.pop("model", None)), is_silent=True),
+    Habit("ends without a reason", _answers(_finishing(None)), is_silent=True),
+    Habit("ends with eos", _answers(_finishing("eos")), is_silent=True),
     Habit("filters some requests", _filtering, is_silent=True),
     Habit("writes four tokens at least", _at_least(4), frozenset({"max-tokens-ignored"})),
     Habit("ignores streams", _ignoring_streams),
     Habit("has no usage in streams", _streams_without_usage),
+    Habit("has usage twice in streams", _usage_twice, is_silent=True),
+    Habit("has usage in every event", _usage_in_every_event, is_silent=True),
+    Habit("sends an empty event", _empty_event, is_silent=True),
+    *(
+        Habit(f"serves stale answers by {name}", _stale(key), may, hides=True, is_silent=True)
+        for name, key, may in (
+            ("bodies", _whole_body, frozenset[str]()),
+            ("messages", _messages_only, UNREAD),
+            ("the last message", _last_message, UNREAD | SHORT),
+        )
+    ),
     Habit("has usage only in streams", _only_streams_have_usage),
 )
 
@@ -383,6 +510,8 @@ FAILURES = _all(
     Habit("fails at a tenth", _sometimes(0.1, Reply(500, body={})), is_silent=True),
     Habit("fails at a third", _sometimes(0.33, Reply(500, body={})), is_silent=True, hides=True),
     Habit("is a bad gateway", _sometimes(0.2, Reply(502, problem="HTML")), is_silent=True),
+    Habit("asks for patience", _sometimes(0.1, Reply(429, body={})), is_silent=True, hides=True),
+    Habit("says nothing now and then", _sometimes(0.1, Reply(200, body={})), is_silent=True),
     Habit("is overloaded", _sometimes(0.2, Reply(503, body={})), is_silent=True, hides=True),
     Habit("fails the first time", _first_time(Reply(500, body={})), is_silent=True),
 )

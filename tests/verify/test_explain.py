@@ -104,7 +104,6 @@ FAULTY = [
     ("dsv4", "v4-0731", "developer-text-added/1"),
     ("sglang-0.5.23", "v4.1", "tools-kept-at-none"),
     ("recipe-0.2.0", "v4", "reasoning-space"),
-    ("recipe-0.2.0", "v4", "format-v3.2"),
     ("llama.cpp", "v4", "thinking-never"),
     ("llama.cpp", "v4", "result-tags-missing"),
     ("dsv4", "v4", "reasoning-dropped-in-loop"),
@@ -120,6 +119,14 @@ class TestFaults:
         found = verdict(observed(faulty))
         assert (profile, faulty.texts, faulty.ids) in named(found)
         assert {len(faults) for _, _, faults in named(found)} == {1}
+
+    def test_a_format_is_not_certain_where_a_server_of_it_may_refuse_more(self) -> None:
+        """Its prompts are those of a server of V3.2. That it refuses developers tells little."""
+        faulty = server("recipe-0.2.0", "v4", "format-v3.2")
+        found = verdict(observed(faulty))
+        assert ("recipe-0.2.0", faulty.texts, ("format-v3.2",)) in named(found)
+        assert ("dsv4", "v3.2", ()) in named(found)
+        assert (found.faults, found.possible) == ((), ("format-v3.2",))
 
     def test_what_counts_cannot_tell_apart_is_named_together(self) -> None:
         found = verdict(observed(server("vllm-0.32", "v4", "arguments-lost")))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import unicodedata
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
@@ -259,15 +261,116 @@ def _texts_only(given: Body) -> Body:
     return {key: value for key, value in given.items() if isinstance(value, str)}
 
 
+def _all_schemas(change: Callable[[Body], Body]) -> Callable[[Body], Body]:
+    """A change of every object in the parameters of every tool."""
+
+    def walk(value: Any) -> Any:
+        if isinstance(value, list):
+            return [walk(each) for each in value]
+        return change({k: walk(v) for k, v in value.items()}) if isinstance(value, dict) else value
+
+    return _functions(
+        lambda given: (
+            {**given, "parameters": walk(given["parameters"])} if given.get("parameters") else given
+        )
+    )
+
+
+def _without_references(body: Body) -> Body:
+    """References are replaced by what they refer to."""
+
+    def function(given: Body) -> Body:
+        own = deepcopy(given.get("parameters") or {})
+        definitions = own.pop("$defs", {})
+
+        def walk(value: Any) -> Any:
+            if isinstance(value, list):
+                return [walk(each) for each in value]
+            if not isinstance(value, dict):
+                return value
+            if "$ref" in value:
+                return walk(definitions[value["$ref"].rpartition("/")[2]])
+            return {k: walk(v) for k, v in value.items()}
+
+        return {**given, "parameters": walk(own)} if definitions else given
+
+    return _functions(function)(body)
+
+
+def _closed(given: Body) -> Body:
+    return {**given, "additionalProperties": False} if given.get("type") == "object" else given
+
+
+def _last(count: int) -> Callable[[list[Body]], list[Body]]:
+    """The last so many messages, behind the system messages; a result keeps its call."""
+
+    def change(given: list[Body]) -> list[Body]:
+        systems = [m for m in given if m["role"] == "system"]
+        rest = [m for m in given if m["role"] != "system"]
+        while count < len(rest) and rest[-count]["role"] == "tool":
+            rest = rest[:-1]
+        return [*systems, *rest[-count:]]
+
+    return change
+
+
+def _systems_as_users(given: list[Body]) -> list[Body]:
+    """Each system text stands before the next user's."""
+    made: list[Body] = []
+    held: list[str] = []
+    for m in given:
+        if m["role"] == "system" and isinstance(m["content"], str):
+            held.append(m["content"])
+        elif m["role"] == "user" and held and isinstance(m["content"], str):
+            made.append({**m, "content": "\n\n".join([*held, m["content"]])})
+            held = []
+        else:
+            made.append(m)
+    return [*made, *({"role": "user", "content": text} for text in held)]
+
+
+def _replacing(pattern: str, by: str = "") -> Callable[[Body], Body]:
+    return _texts(lambda text: re.sub(pattern, by, text), "user")
+
+
+def _normal(form: Any) -> Callable[[Body], Body]:
+    return _texts(lambda text: unicodedata.normalize(form, text), "user", "system")
+
+
 # What only long, many or repeated things show, by the request that has all of them.
 CROWDED_FAULTS = _all(
-    *(_system(f"systems-cut-at-{n}", _texts(_cut(n), "system")) for n in (500, 1000, 2000)),
-    *(_tools(f"tools-cut-at-{n}", _first_tools(n)) for n in (8, 9)),
-    *(_tools(f"descriptions-cut-at-{n}", _described(_cut(n))) for n in (256, 500)),
+    *(_system(f"systems-cut-at-{n}", _texts(_cut(n), "system")) for n in (500, 1000, 2000, 4000)),
+    *(_tools(f"tools-cut-at-{n}", _first_tools(n)) for n in (8, 16, 20)),
+    *(_tools(f"descriptions-cut-at-{n}", _described(_cut(n))) for n in (256, 500, 1024)),
     _tools("enums-lost", _schemas(_without("enum"))),
     _tools("defaults-lost", _schemas(_without("default"))),
     _tools("names-lowered", _functions(lambda f: {**f, "name": f["name"].lower()})),
     _history("repeats-lost", _messages(_without_repeats)),
     _history("neighbours-lost", _messages(_without_neighbours)),
     _history("values-lost", _arguments(_texts_only)),
+)
+
+# The same request shows these, some by as many tokens as others.
+CLEANED_FAULTS = _all(
+    *(
+        _tools(f"{key}-lost", _all_schemas(_without(key)))
+        for key in ("title", "minimum", "format", "pattern", "examples", "required", "anyOf")
+    ),
+    _tools("references-inlined", _without_references),
+    _tools("objects-closed", _all_schemas(_closed)),
+    *(_history(f"last-{n}-messages", _messages(_last(n))) for n in (4, 6, 10, 20)),
+    _system("systems-as-users", _messages(_systems_as_users)),
+    _content("texts-composed", _normal("NFC")),
+    _content("texts-compatible", _normal("NFKC")),
+    *(
+        _content(f"{name}-cleaned", _replacing(pattern, by))
+        for name, pattern, by in (
+            *(("emoji", "[\U0001f300-\U0001faff]", ""), ("zero-width", "\u200b", "")),
+            *(("tabs", "\t", "    "), ("returns", "\r\n", "\n"), ("blanks", " {2,}", " ")),
+            *(("lines", "\n{3,}", "\n\n"), ("tags", "</?[a-z]+>", ""), ("stars", r"\*\*", "")),
+            *(("quotes", "\u2019", "'"), ("brackets", "<", "&lt;")),
+            *(("mail", r"\S+@\S+", "[EMAIL]"), ("links", r"https?://\S+", "[URL]")),
+            *(("phones", r"\+\d[\d ]+\d", "[PHONE]"), ("marks", "[\u0300-\u036f]", "")),
+        )
+    ),
 )

@@ -102,6 +102,11 @@ class QuickSearch:
         """Whether no likely server is left."""
         return not self._remaining
 
+    @property
+    def may_be_clean(self) -> bool:
+        """Whether a server without a fault is left."""
+        return any(not each.faults for each in self._remaining)
+
     def next(self, sent_probes: Collection[str]) -> str | None:
         """The probe that tells most of them apart, then one that confirms the fault of one. The
         first is no large one: how the server counts is not known yet, and one answer might say
@@ -126,6 +131,11 @@ class QuickSearch:
         changed = [id for id in forecast if forecast[id] != usual.get(id)]
         showing = [id for id in changed if not is_mixed(id)]
         new = [id for id in showing if id not in sent_probes]
+        if any(fault.fault.replaces_prompt for fault in server.faults):
+            # Any text has some number of tokens: so many different ones are this one's.
+            answers = {_answer(forecast, id) for id in showing if id in sent_probes}
+            other = (id for id in new if _answer(forecast, id) not in {*answers, None})
+            return next(other, None) if len(answers) < LEAST_WITHOUT_CONTRAST else None
         silent = [id for id in forecast if id not in changed and forecast[id] is not None]
         least = LEAST_SHOWING if silent else LEAST_WITHOUT_CONTRAST
         if new and len(showing) - len(new) < least:

@@ -35,6 +35,8 @@ LEAST_OF_UNKNOWN_LENGTH = 3
 MOST_FAULTS = 3
 # Beyond two faults nothing is named unless so many requests show it.
 LEAST_OF_THREE_FAULTS = 8
+# Fewer observations than these are those of a quick run.
+LEAST_OF_A_RUN = 30
 
 # More explanations than these are what few requests leave open: their names do not matter yet.
 MOST_COMPARED = 24
@@ -128,14 +130,20 @@ class _Search:
     def _one_fault_by_refusals(self) -> Iterator[Explanation]:
         """One fault of these servers that explains the refusals too; or another format altogether,
         which a server may write that refuses as none of these does. Refusals of one kind have many
-        reasons, those of several tell the server."""
+        reasons, those of several may tell the server, or one of these refuses more than it used
+        to."""
         yield from self._one_fault(self._by_counts)
         kinds = {
             PROBES[o.probe].group for o in self._observations if o.refused and o.probe in PROBES
         }
-        for each in self._one_fault() if len(kinds) > 1 else ():
-            if any(fault.fault.replaces_prompt for fault in each.hypothesis.faults):
-                yield each
+        formats = [
+            each
+            for each in (self._one_fault() if len(kinds) > 1 else ())
+            if any(fault.fault.replaces_prompt for fault in each.hypothesis.faults)
+        ]
+        yield from formats
+        if formats:
+            yield from self._open()
 
     def _open(self) -> Iterator[Explanation]:
         """Clean servers by their counts alone: what was refused is left open."""
@@ -453,6 +461,8 @@ class _Search:
             if all(id in each.faults for each in others)
             and (not FAULTS[id].changes_prompts or fits.is_shown(best, id))
         }
+        if self._may_be_two:
+            certain = {id for id in certain if not FAULTS[id].changes_prompts}
         every = {id for each in (best, *others) for id in each.faults}
         all_of_them = self._observations
         clean, predict = best.hypothesis.without_faults, fits.forecasts.prediction
@@ -471,6 +481,12 @@ class _Search:
             refused=_names(o for o in all_of_them if o.refused and not self._fits.fits(clean, o)),
             unforecast=_names(o for o in all_of_them if not predict(best.hypothesis, o.probe)[0]),
         )
+
+    @property
+    def _may_be_two(self) -> bool:
+        """Whether two known servers, told by request, explain what few requests show of a fault."""
+        is_short = len(self._observations) < LEAST_OF_A_RUN
+        return is_short and two_by_request(self._fits, 1) is not None
 
     def _by_prompts(self, explanations: Sequence[Explanation]) -> list[list[Explanation]]:
         """Explanations, those together that are one server by several names, the usual one first.
@@ -527,13 +543,14 @@ class _Search:
             [o.count for o in self._observations if o.probe == id and o.count] for id in varying
         ]
         spread = max(max(counts) - min(counts) for counts in seen)
-        server, near = nearest_of_varying(self._fits, spread)
+        (server, near), *others = nearest_of_varying(self._fits, spread)
         best = Explanation(server, ())
         unexplained = tuple(each for each in self._fits.mismatches(best) if each.probe not in near)
         inexact = (o for o in self._observations if not self._fits.explains(server, o))
         return ServerVerdict(
             "not explained",
             best,
+            tuple(Explanation(other, ()) for other, _ in others),
             explained=len(self._fits.explained_by(best)),
             of=len(self._observations),
             unexplained=unexplained,

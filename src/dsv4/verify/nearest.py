@@ -9,6 +9,7 @@ from dataclasses import replace
 from dsv4.profiles.server_faults import FaultVariant, variants
 from dsv4.verify.fits import Fits, usual_count
 from dsv4.verify.hypotheses import Hypothesis
+from dsv4.verify.observations import Observation
 from dsv4.verify.verdicts import Explanation
 
 # A fault belongs to the nearest server if it explains so many requests more, ...
@@ -113,11 +114,11 @@ def off_by(fits: Fits, server: Hypothesis) -> dict[str, int]:
 # Counts that vary, and nobody knows why.
 
 
-def nearest_of_varying(fits: Fits, spread: int) -> tuple[Hypothesis, frozenset[str]]:
-    """The server whose counts are nearest to those that vary, and the requests that are off by no
+def nearest_of_varying(fits: Fits, spread: int) -> list[tuple[Hypothesis, frozenset[str]]]:
+    """The servers whose counts are nearest to those that vary, and the requests that are off by no
     more than the `spread` of what was seen, which is of few answers, and may be twice as wide."""
-    best: tuple[int, int] | None = None
-    found: tuple[Hypothesis, frozenset[str]] | None = None
+    found: list[tuple[Hypothesis, frozenset[str]]] = []
+    most = 0, 0
     for server in fits.forecasts.servers():
         off = off_by(fits, server)
         windows = [
@@ -126,9 +127,9 @@ def nearest_of_varying(fits: Fits, spread: int) -> tuple[Hypothesis, frozenset[s
         ]
         window = max(windows, key=len, default=frozenset[str]())
         key = len(window), fits.explained_refusals(server)
-        if best is None or key > best:
-            best, found = key, (server, window)
-    assert found is not None
+        if key >= most:
+            found = [*(found if key == most else ()), (server, window)]
+            most = key
     return found
 
 
@@ -144,10 +145,13 @@ def two_servers(fits: Fits) -> tuple[Explanation, Explanation] | None:
     )
 
 
-def two_by_request(fits: Fits) -> tuple[Explanation, Explanation] | None:
-    """Two known servers, of which the request says which answers: each count is one of theirs."""
+def two_by_request(
+    fits: Fits, least: int = LEAST_BY_REQUEST
+) -> tuple[Explanation, Explanation] | None:
+    """Two known servers, of which the request says which answers: each count is one of theirs, and
+    so many are those of one alone."""
     servers = [Explanation(server, ()) for server in fits.forecasts.servers()]
-    return _pair(fits, servers, servers, LEAST_BY_REQUEST)
+    return _pair(fits, servers, servers, least)
 
 
 def _faulty(fits: Fits) -> Iterator[Explanation]:
@@ -182,16 +186,23 @@ def _pair(
 
 
 def _is_no_jitter(fits: Fits, one: Explanation, other: Explanation, only: int) -> bool:
-    """Whether a server with a fault differs from a clean one in more than one number that is added
-    to its counts, as a counter may do at random."""
+    """Whether a server with a fault differs from the other one, and from itself without the fault,
+    in more than one number that is added to its counts, as a counter may do at random."""
     if not other.faults:
         return True
-    added = set()
-    for n, observation in enumerate(fits.observations):
-        _, expected = fits.forecasts.prediction(one.hypothesis, observation.probe)
-        if only >> n & 1 and isinstance(expected, int) and observation.count is not None:
-            added.add(observation.count - expected)
-    return len(added) > 1
+    seen = [o for n, o in enumerate(fits.observations) if only >> n & 1]
+    clean = other.hypothesis.without_faults
+    return all(len(_added(fits, server, seen)) > 1 for server in (one.hypothesis, clean))
+
+
+def _added(fits: Fits, server: Hypothesis, seen: Sequence[Observation]) -> set[int]:
+    """By how many tokens these counts differ from a server's."""
+    forecasts = ((o.count, fits.forecasts.prediction(server, o.probe)[1]) for o in seen)
+    return {
+        count - expected
+        for count, expected in forecasts
+        if isinstance(expected, int) and count is not None
+    }
 
 
 def in_turn(pair: tuple[Explanation, Explanation]) -> Explanation:

@@ -18,6 +18,8 @@ from dsv4.verify.nearest import off_by
 
 # Texts that differ by so many words, whatever is around them.
 _SHORT, _LONG, _WORDS = "count-100", "count-1000", 900
+# So many requests must have a number of tokens more, and all that are like them.
+LEAST_ADDED = 3
 # How a pattern says what requests have in common.
 _WORDS_FOR = {
     "system": "is a system text",
@@ -87,7 +89,7 @@ def added_where(fits: Fits) -> tuple[Hypothesis, CountPattern] | None:
         off = off_by(fits, server)
         added = set(off.values()) - {0}
         changed = {probe for probe, n in off.items() if n}
-        if len(added) != 1 or min(added) < 0 or len(changed) < 2:
+        if len(added) != 1 or min(added) < 0 or len(changed) < LEAST_ADDED:
             continue
         for aspect, words in _WORDS_FOR.items():
             if changed == having[aspect] & off.keys():

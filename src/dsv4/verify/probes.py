@@ -76,31 +76,54 @@ def _spelling() -> Iterator[Probe]:
 CROWDED = "crowded"
 
 
+# What proxies clean up: white space, markup, quotes, accents, emoji, ligatures, addresses.
+_UNTIDY = (
+    "Weather in  the\t\tnorth,\r\nas <b>before</b>, **please**? It\u2019s A\u030angstro\u0308m "
+    "\U0001f600 x\u200by \ufb01ne.\n\n\n\n\n\nme@example.org +49 170 1234567 https://example.org/a?b=1"
+)
+
+
+def _schemas() -> Iterator[Object]:
+    """The parameters of a tool, and definitions that they refer to; what validates, and no more."""
+    yield {
+        "City": {"type": "string", "enum": ["Paris", "Rome", "Oslo"], "title": "Where"},
+        "days": {"type": "integer", "enum": [1, 3, 7], "default": 3, "minimum": 1},
+        "wind": {"type": "boolean", "default": True},
+        "day": {"type": "string", "format": "date", "pattern": "^2[0-9]+$", "examples": ["2026"]},
+        "near": {"anyOf": [{"type": "null"}, {"$ref": "#/$defs/Place"}]},
+    }
+    yield {"Place": {"type": "object", "properties": {"name": {"type": "string"}}}}
+
+
 def _crowded() -> Probe:
     """What proxies lose of long, many, repeated and unusual things: each changes the count by a
-    number of its own. A system text of 2,000 characters, ten tools, a description of 1,000, names
-    with capitals, choices and defaults that are no texts, messages that come twice."""
-    city = {"type": "string", "enum": ["Paris", "Rome", "Oslo"]}
-    days = {"type": "integer", "enum": [1, 3, 7], "default": 3}
-    properties = {"City": city, "days": days, "wind": {"type": "boolean", "default": True}}
-    described = ["Weather of a city.", words(200), *(f"Tool {n}." for n in range(2, 10))]
+    number of its own. A system text of more than 4,000 characters, more than 20 tools and messages,
+    a description of more than 1,000 characters, names with capitals, choices and defaults that are
+    no texts, references, messages that come twice."""
+    long = "responsibilities"
+    properties, definitions = _schemas()
+    first = {"properties": properties, "required": ["City"], "$defs": definitions}
+    described = ["Weather of a city.", " ".join([long] * 65), *(f"Tool {n}." for n in range(2, 21))]
     tools = [
         {
             "name": f"{'Look_Up' if n < 6 else 'find'}_{n}",
             "description": text,
-            "parameters": {"type": "object", **fields},
+            "parameters": {"type": "object", **(first if n == 0 else {"properties": {}})},
         }
         for n, text in enumerate(described)
-        for fields in [{"properties": properties if n == 0 else {}}]
     ]
     arguments = '{"City": "Paris", "days": 3, "wind": true, "near": [["a", "b"], ["c"]]}'
     call = {"id": "call_00", "type": "function"}
     call["function"] = {"name": "Look_Up_0", "arguments": arguments}  # type: ignore[assignment]
-    asked = {"role": "user", "content": "Weather, as before?"}
+    asked = {"role": "user", "content": "And what is it like now?"}
+    counted = [
+        {"role": "user" if n % 2 == 0 else "assistant", "content": str(n)} for n in range(16)
+    ]
     messages: list[Object] = [
-        {"role": "system", "content": words(420)},
+        {"role": "system", "content": " ".join([long] * 255)},
+        *({"role": "user", "content": _UNTIDY}, {"role": "assistant", "content": "Rain."}),
         *(asked, {"role": "assistant", "content": "Rain.", "reasoning_content": "x"}),
-        *(asked, asked),
+        *(*counted, asked, asked),
         {"role": "assistant", "content": "", "reasoning_content": "x", "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "call_00", "content": "Rain."},
     ]

@@ -246,21 +246,23 @@ class Findings:
     def _one_of_several(self) -> Iterator[ServerFinding]:
         """Faults of which one is there, and those that too few requests show."""
         verdict = self._verdict
-        if verdict.outcome != "explained" or verdict.best is None or not verdict.possible:
+        is_open = verdict.outcome == "not explained" and not verdict.unexplained
+        if not (verdict.outcome == "explained" or is_open) or not verdict.possible:
             return
+        assert verdict.best is not None
         certain = set(verdict.faults)
-        sets = [
+        every = dict.fromkeys(
             tuple(id for id in each.faults if id not in certain)
             for each in (verdict.best, *verdict.alternatives)
-        ]
-        sets = [ids for ids in dict.fromkeys(sets) if ids]
+        )
+        sets = [ids for ids in every if ids]
         showing = tuple(
             dict.fromkeys(probe for id in sets[0] for probe in verdict.shown_by.get(id, ()))
         )
         # One fault that is not certain has no finding under its own name.
         many = len(showing) >= LEAST_SHOWING and sum(map(len, sets)) > 1
-        # Of several pairs, and no fault certain, any might be by chance.
-        many = many and (len(sets) == 1 or bool(certain) or any(len(ids) == 1 for ids in sets))
+        # A pair with no fault certain might be by chance.
+        many = many and (bool(certain) or any(len(ids) == 1 for ids in sets))
         causes = "; ".join(
             " and ".join(f"{FAULTS[id].message} ({id})" for id in ids) for ids in sets
         )
@@ -268,6 +270,7 @@ class Findings:
         observation = next((o for o in self._observations if o.probe in first), None)
         # Refusals alone show that something is refused, and not why.
         is_counted = any(o.probe in showing and not o.refused for o in self._observations)
+        is_counted = is_counted and () not in every  # a server without a fault
         finding = self._finding(sets[0][0], "fault" if is_counted else "inconclusive", observation)
         message = "one of these" if many else f"possible, by {_requests(showing, verdict.refused)}"
         quoted = next((o.refusal for o in self._observations if o.probe in first and o.refusal), "")

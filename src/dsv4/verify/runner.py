@@ -29,7 +29,7 @@ from dsv4.verify.output_checks import (
 )
 from dsv4.verify.own_word import OWN_WORD_REQUESTS, OwnWord, own_word
 from dsv4.verify.picture_checks import IMAGE_REQUESTS, picture_findings
-from dsv4.verify.probes import PROBES, Probe, probes, requests_of_probes, words
+from dsv4.verify.probes import CROWDED, PROBES, Probe, probes, requests_of_probes, words
 from dsv4.verify.prompt_routes import (
     LOOP_TURNS,
     ORDERS,
@@ -129,7 +129,7 @@ def planned(
     own_tokens = 0 if request is None else forecast_tokens(request, counter or PromptCounter())
     if mode == "quick":
         most = MOST_QUICK + MOST_REPEATS_QUICKLY + len(ROUTES) + len(QUICKLY_SHOWN) + own
-        most += SETTLING_REQUESTS
+        most += SETTLING_REQUESTS + 1  # what has everything in it that a proxy may lose
         return most + OWN_WORD_REQUESTS, QUICK_TOKENS + own_tokens
     chosen = [probe for probe in probes() if not only or probe.group in only or probe.id in ALWAYS]
     requests = sum(probe.repeats for probe in chosen) + MOST_REPEATS + OWN_WORD_REQUESTS + own
@@ -204,12 +204,15 @@ class ServerRun:
     @property
     def _compared(self) -> list[Observation]:
         """What tells of the server. Where `dsv4 heal` adapts requests, a refusal may be its own; a
-        failure that came once and not again was none of the request."""
+        failure that came once and not again was none of the request; and no prompt has 0 tokens,
+        where others are counted."""
         answered = {o.probe for o in self._sender.observations if o.count is not None}
+        counts = any(o.count for o in self._sender.observations)
         return [
             o
             for o in self._sender.observations
-            if not o.refused or not (self._sender.adapted or (o.failed and o.probe in answered))
+            if not (o.refused and (self._sender.adapted or (o.failed and o.probe in answered)))
+            and not (counts and o.count == 0)
         ]
 
     def _reported(self) -> VerifyReport:
@@ -342,6 +345,9 @@ class ServerRun:
             observation = self._sender.ask(Asking(PROBES[probe]))
             if observation.tells:
                 search.narrow(observation)
+        if search.may_be_clean and CROWDED not in names:
+            self._planned_counts += 1
+            self._sender.ask(Asking(PROBES[CROWDED]))
         self._is_lost = search.is_lost
         if search.is_lost:
             self._notes.append("Nothing simple explains this: the default run looks closer.")
@@ -389,6 +395,9 @@ class ServerRun:
         if self._mode == "quick":
             yield "prompts", self._look_at_prompts(post, QUICKLY_SHOWN)
             return
+        is_void = self._verdict().outcome == "void"
+        if is_void:  # so prompts decide, which may take what is left of the budget
+            yield "prompts", self._look_at_prompts(post)
         plain = [
             o.count for o in self._sender.observations if o.probe == "plain" and o.count is not None
         ]
@@ -400,7 +409,7 @@ class ServerRun:
             yield "answers", self._shown_by_last(answer_findings(post))
             yield "cache", self._shown_by_last(cache_findings(post, words(2_000)))
         yield "pictures", self._look_at_pictures(post, plain)
-        if full or self._verdict().outcome == "void":
+        if full and not is_void:
             yield "prompts", self._look_at_prompts(post)
         best = self._verdict().best
         if full and self._verdict().outcome == "explained" and best:
@@ -455,7 +464,10 @@ def _in_doubt(verdict: ServerVerdict, *, is_lost: bool) -> ServerVerdict:
         return verdict
     doubtful = {*ours, "counts-offset", "counts-include-completion"} & {*verdict.faults, *ours}
     certain = tuple(id for id in verdict.faults if id not in doubtful)
-    return replace(verdict, faults=certain, possible=tuple(sorted({*verdict.possible, *doubtful})))
+    possible = tuple(sorted({*verdict.possible, *doubtful}))
+    # A server with several faults, of which none is certain, is only the nearest.
+    outcome = verdict.outcome if certain or len(ours) < 2 else "not explained"
+    return replace(verdict, outcome=outcome, faults=certain, possible=possible)
 
 
 def _forecasts_with(request: Object | None) -> Forecaster:
