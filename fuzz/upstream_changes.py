@@ -1037,6 +1037,10 @@ CLASHES = (
     {"finish word: another word for calls", "damage: tool_calls, and the calls are gone"},
     # What is left of a name is a name.
     {"call names: a name comes in two pieces", "damage: a call loses its name"},
+    {
+        "call names: a name comes in two pieces",
+        "damage: the pieces alternate between choices",
+    },
     {"choices: each call in a choice of its own", "call grouping"},
     {"choices: each call in a choice of its own", "finish: the reason stands with the last piece"},
     {"done: no [DONE]", "noise: the whole stream once more behind its end"},

@@ -617,6 +617,14 @@ VENDOR_CLASHES: tuple[set[str], ...] = (
         "call pieces: an empty object before the arguments",
         "call names: the name stands in every piece",
     },
+    # The id alone tells calls apart, or nothing does.
+    *(
+        {f"call numbers: {numbers}", "call id form: the id is the name"}
+        for numbers in (
+            *("every call is number 0", "the number is null", "no numbers"),
+            *("a number in the first piece alone", "the number grows with every piece"),
+        )
+    ),
     {"usage: usage in x_groq", "choices: two entries of one index"},
     {"content: text in place of a delta", "text grouping"},
     {"content: text beside a delta with a role", "text grouping"},

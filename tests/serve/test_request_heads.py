@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -52,3 +53,28 @@ def test_no_more_headers_are_kept_than_are_allowed(monkeypatch: pytest.MonkeyPat
 
     run(scenario())
     assert max(seen) == asgi.MOST_HEADERS + 1
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_client_of_http_1_0_gets_no_chunks(stream: bool) -> None:
+    """It would take their sizes for text."""
+
+    async def scenario() -> None:
+        async with gateway() as g:
+            reader, writer = await asyncio.open_connection("127.0.0.1", g.url.rpartition(":")[2])
+            sent = {"messages": [{"role": "user", "content": "hi"}], "stream": stream}
+            body = json.dumps(sent).encode()
+            asked = "POST /v1/chat/completions HTTP/1.0\r\nhost: localhost\r\n"
+            asked += f"content-length: {len(body)}\r\n\r\n"
+            writer.write(asked.encode() + body)
+            answer = await reader.read()  # up to the end of the connection
+            answer_head, _, said = answer.partition(b"\r\n\r\n")
+            assert b"chunked" not in answer_head.lower()
+            if stream:
+                assert said.startswith(b"data: {")
+                assert said.endswith(b"data: [DONE]\n\n")
+            else:
+                assert json.loads(said)["choices"]
+            writer.close()
+
+    run(scenario())

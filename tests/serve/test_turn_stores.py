@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -223,3 +224,37 @@ def test_a_key_of_another_program_is_found(redis_url: str) -> None:
         await client.aclose()
 
     asyncio.run(scenario())
+
+
+def test_a_server_that_is_full_is_noticed(tmp_path: Path) -> None:
+    full = ("--maxmemory", "3mb", "--maxmemory-policy", "noeviction")
+
+    async def scenario(url: str) -> None:
+        store = RedisTurnStore(url, 10**6, 10**9)
+        await store.put("ann", ["first"], b"x" * 1000)
+
+        async def fill() -> None:
+            for n in range(100):
+                await store.put("ann", [f"turn {n}"], b"x" * 100_000)
+
+        with pytest.raises(StoreFailure, match="maxmemory"):
+            await fill()
+        assert await store.get("ann", "first") == b"x" * 1000
+        assert await store.delete("ann", "turn 0")
+        await store.aclose()
+
+    with redis_server(tmp_path, arguments=full) as url:
+        asyncio.run(scenario(url))
+
+
+def test_a_server_that_hangs_is_not_waited_for_twice() -> None:
+    """The system takes the connection, and nobody answers."""
+
+    async def scenario(port: int) -> None:
+        store = RedisTurnStore(f"redis://127.0.0.1:{port}", 10, 10**6)
+        with pytest.raises(StoreFailure):
+            await asyncio.wait_for(store.get("ann", "turn"), 3)
+        await store.aclose()
+
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        asyncio.run(scenario(silent.getsockname()[1]))

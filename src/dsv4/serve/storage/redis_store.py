@@ -12,6 +12,7 @@ from typing import Any
 from redis import asyncio as redis_client
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
+from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError
 
 from dsv4.errors import short_repr
@@ -73,15 +74,17 @@ class RedisTurnStore(TurnStore):
         await self._client.aclose()
 
 
-def redis_at(url: str, setting: str, seconds: float = 2) -> Any:
+def redis_at(url: str, setting: str, seconds: float = 1) -> Any:
     """The client of the Redis server that a setting names, which has so many seconds to answer.
     Raises a `SettingError` for what is no URL of one.
 
-    A server that was restarted has closed the connections of before, so each may fail once.
+    A server that was restarted has closed the connections of before, so each may fail once. One
+    that does not answer is not asked twice: a request waits for it.
     """
-    limits = {"socket_timeout": seconds, "socket_connect_timeout": 2}
+    limits = {"socket_timeout": seconds, "socket_connect_timeout": seconds}
     try:
-        return redis_client.from_url(url, **limits, retry=Retry(NoBackoff(), 1))
+        again = Retry(NoBackoff(), 1, supported_errors=(RedisConnectionError,))
+        return redis_client.from_url(url, **limits, retry=again)
     except ValueError as error:
         raise SettingError(setting, f"found {short_repr(url)}: {error}") from None
 

@@ -13,6 +13,7 @@ from dsv4._format.tokens import EOS
 from dsv4.api.request_fields import JsonObject
 from dsv4.errors import short_repr
 from dsv4.serve.backend import BackendError, Chunk, Chunks, TakeChunks
+from dsv4.serve.heal.chat_delta import LastMessage
 from dsv4.serve.upstreams.answer_reader import AnswerReader, parse_event
 from dsv4.serve.upstreams.http_client import HttpConnection, HttpError, InflatedBody, body_of
 from dsv4.serve.upstreams.usual_events import EventForm, event_form
@@ -235,6 +236,8 @@ def _is_right(chunk: Chunk) -> bool:
 def _says_something(chunk: Chunk) -> bool:
     if chunk.ids or chunk.text:
         return True
+    if isinstance(chunk.delta, LastMessage):  # which says all once more
+        return False
     said = (chunk.delta or {}).items()
     # An object that is no call is what a vendor says beside the answer.
     return any(

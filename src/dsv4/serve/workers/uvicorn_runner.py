@@ -78,6 +78,9 @@ class BoundedProtocol(HttpToolsProtocol):
         if self.cycle is not None:
             # The app is asked in the next turn of the loop.
             self.scope[WRITE_NOW] = partial(_written_now, self.cycle)  # type: ignore[literal-required]
+            if self.scope["http_version"] == "1.0":  # which knows no chunks: the end tells
+                self.cycle.chunked_encoding = False
+                self.cycle.expected_content_length = _AnyLength()
 
     def _expect_head(self) -> None:
         if self._head_timer is None:
@@ -87,6 +90,16 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None
+
+
+class _AnyLength(int):
+    """What uvicorn takes for the rest of a body, however long that is."""
+
+    def __lt__(self, other: object) -> bool:
+        return False
+
+    def __sub__(self, other: object) -> _AnyLength:
+        return self
 
 
 def _written_now(cycle: RequestResponseCycle, data: bytes) -> bool:
