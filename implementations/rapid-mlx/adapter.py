@@ -1,5 +1,5 @@
-"""rapid-mlx: its `apply_chat_template`, which all its routes call, for DeepSeek-V4-Flash-0731, the
-only release that it writes, and the parsers that its server composes. It takes no effort."""
+"""rapid-mlx: its `apply_chat_template`, which all its routes call, for DeepSeek-V4-Flash-0731, and
+the parsers that its server composes. It takes no effort, so its prompts are April's too."""
 
 from importlib import import_module
 from types import SimpleNamespace
@@ -32,4 +32,4 @@ def parse(request):
     return called(calls, read.content or "", reasoning or "")
 
 
-answer(["v4", "v4-0731"], encode, parse, encoded=["v4-0731"])
+answer(["v4", "v4-0731"], encode, parse)
