@@ -124,7 +124,7 @@ class TestContext:
 
 def is_clean(messages: list[Message], cut: int, named: dict[str, Any]) -> bool:
     """Whether nothing is merged or dropped across a cut, and no question is cut from its answer."""
-    later_systems_ask = named["dialect"] == "v4.1"
+    later_systems_ask = dsv4.DIALECTS[named["dialect"]].systems_ask == "later"
     start, rest = messages[:cut], messages[cut:]
 
     def asks(message: Message, first: bool = False) -> bool:
