@@ -178,7 +178,7 @@ def _kind(outcome: ConformanceOutcome) -> str:
     if outcome.difference.startswith(("refused", "answered")):
         taken = outcome.difference.startswith("answered")
         return "taken, where the release refuses" if taken else "refused, where the release writes"
-    return outcome.section.replace("docs/format.md, section", "[section](format.md)")
+    return outcome.section.replace("dsv4 docs format, section", "[section](format.md)")
 
 
 def way_of(name: str) -> str:
