@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { deflateRawSync } from "node:zlib";
 import { page } from "./page.js";
 
-const { fromFragment, Store } = await page("state.js");
+const { Store, fromFragment, withoutKeys } = await page("state.js");
 
 test("a fragment restores the view and its slices", async () => {
   const store = new Store({ view: "prompt", slices: {} });
@@ -76,4 +76,20 @@ test("a link that was cut is broken, wherever it was cut", async () => {
     assert.equal((await fromFragment(whole.slice(0, end))).isBroken, true, whole.slice(0, end));
   assert.equal((await fromFragment("#prompt")).isBroken, false);
   assert.equal((await fromFragment("")).isBroken, false);
+});
+
+test("a link has no keys in it, and all else", async () => {
+  const cases = {
+    "-H 'Authorization: Bearer sk-abcdefghijkl' -d 1": "-H 'Authorization: Bearer ***' -d 1",
+    '{"api_key": "abcdefgh", "n": 1}': '{"api_key": "***", "n": 1}',
+    "https://x/?access_token=abcdefgh&n=1": "https://x/?access_token=***&n=1",
+    "with hf_abcdefghijkl here": "with hf_*** here",
+    "the key word, a skin, a bearer": "the key word, a skin, a bearer",
+  };
+  for (const [source, struck] of Object.entries(cases)) {
+    assert.equal(withoutKeys(source), struck);
+    const store = new Store({ view: "prompt", slices: { request: { source } } });
+    const { slices } = await fromFragment(await store.toFragment());
+    assert.equal(slices.request.source, struck);
+  }
 });
