@@ -59,7 +59,15 @@ def write(tab: Any, value: Any) -> None:
     settle(tab)
 
 
+def unfold(tab: Any) -> None:
+    """Opens the options, which are folded away where there is little room."""
+    for summary in tab.locator("section.prompt .options:not([open]) > summary").all():
+        if summary.is_visible():
+            summary.click()
+
+
 def choose(tab: Any, label: str, value: str) -> None:
+    unfold(tab)
     with answered(tab, "prompt"):
         tab.locator("section.prompt").get_by_label(label, exact=True).select_option(value)
     settle(tab)
