@@ -478,8 +478,8 @@ class Prompt:
         self._pieces: tuple[Piece, ...] | None = None
         self._dropped = dropped
         self.dialect = dialect
-        self.images = [] if images is None else images
-        self.sampled = {} if sampled is None else sampled
+        self.images: list[Any] = [] if images is None else images
+        self.sampled: Mapping[int, RawTurn] = {} if sampled is None else sampled
 
     def __str__(self) -> str:
         if self._text is None:

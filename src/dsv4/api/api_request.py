@@ -445,7 +445,7 @@ class ResolvedOptions:
         self.dialect, notes = chosen_dialect(dialect, request.model)
         self.settings = settings
         tools = _visible_tools(request, self.dialect)
-        self.thinking = _thinking(request, settings)
+        self.thinking: bool = _thinking(request, settings)
         effort = _effort(request, self.dialect, settings) if self.thinking else None
         self._request_fields = self._prompt_options(tools, effort)
         self._api_fields: dict[str, Any] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from dsv4._completion.events import ContentDelta, ReasoningDelta
@@ -41,7 +41,7 @@ class ChatWriter(EventWriter):
 
     id_prefix = "chatcmpl-"
     interleaves = True
-    frame = staticmethod(event_writer.unnamed_frame)
+    frame: Callable[[ProtocolEvent], bytes] = staticmethod(event_writer.unnamed_frame)
 
     def _set_up(self) -> None:
         field = self.call.settings.reasoning_field
@@ -236,7 +236,7 @@ def _finished(choice: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-whole = event_writer.WholeResponse(ChatWriter, fold)
+whole: event_writer.WholeResponse = event_writer.WholeResponse(ChatWriter, fold)
 """The response of a request that does not stream: the writer's events, folded.
 
 It takes the request, the parser's events (where several choices are wanted, a list of them for

@@ -50,7 +50,7 @@ class ApiError(Error):
         self.message = message
         self.path = path
         self.status = status
-        self.type = type or TYPES.get(status, SERVER_FAULT)
+        self.type: str = type or TYPES.get(status, SERVER_FAULT)
         self.code = code
         self.details = details
 

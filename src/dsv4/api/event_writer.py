@@ -201,10 +201,10 @@ class EventWriter:
         is asked, when reasoning ends, what the client is to give back with it; None, or none at
         all, leaves that to the protocol."""
         self.call = call
-        self.id = id or new_id(self.id_prefix)
-        self.created = int(time.time()) if created is None else created
-        self.model = model or call.model
-        self.outcomes = [Outcome() for _ in range(call.n)]
+        self.id: str = id or new_id(self.id_prefix)
+        self.created: int = int(time.time()) if created is None else created
+        self.model: str = model or call.model
+        self.outcomes: list[Outcome] = [Outcome() for _ in range(call.n)]
         # The template for the next piece of the text that is open: which event brings it, and
         # what stands before and after its text.
         self.template_event: type | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from dsv4._completion.events import ContentDelta, ReasoningDelta
@@ -40,7 +40,7 @@ class MessagesWriter(EventWriter):
     """
 
     id_prefix = "msg_"
-    frame = staticmethod(event_writer.named_frame)
+    frame: Callable[[ProtocolEvent], bytes] = staticmethod(event_writer.named_frame)
 
     def _set_up(self) -> None:
         self._index = -1  # of the block that is open, or was last
@@ -231,7 +231,7 @@ def _maybe_number(digits: str) -> int | str:
     return int(digits) if len(digits) < MAX_INTEGER_DIGITS else digits
 
 
-whole = event_writer.WholeResponse(MessagesWriter, fold)
+whole: event_writer.WholeResponse = event_writer.WholeResponse(MessagesWriter, fold)
 """The response of a request that does not stream: the writer's events, folded.
 
 It takes the request, the parser's events (where several choices are wanted, a list of them for

@@ -214,7 +214,7 @@ def text_reader(field: str) -> BlockReader:
     return read
 
 
-read_text_block = text_reader("text")
+read_text_block: BlockReader = text_reader("text")
 
 
 def no_content(block: JsonObject, path: str) -> BlockContent:

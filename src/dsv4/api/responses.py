@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from dsv4._completion.events import ContentDelta, Event, ReasoningDelta
@@ -136,7 +136,7 @@ class ResponsesWriter(EventWriter):
     """
 
     id_prefix = "resp_"
-    frame = staticmethod(event_writer.named_frame)
+    frame: Callable[[ProtocolEvent], bytes] = staticmethod(event_writer.named_frame)
 
     def _set_up(self) -> None:
         self._count = -1  # of the last event
@@ -413,7 +413,7 @@ def fold(events: Iterable[ProtocolEvent]) -> dict[str, Any]:
     return response
 
 
-whole = event_writer.WholeResponse(ResponsesWriter, fold)
+whole: event_writer.WholeResponse = event_writer.WholeResponse(ResponsesWriter, fold)
 """The response of a request that does not stream: the writer's events, folded.
 
 It takes the request, the parser's events (where several choices are wanted, a list of them for

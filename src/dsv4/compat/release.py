@@ -76,11 +76,11 @@ __all__ = [
 ]
 
 
-bos_token = str(tokens.BOS)
-eos_token = str(tokens.EOS)
-thinking_start_token = str(tokens.THINK_START)
-thinking_end_token = str(tokens.THINK_END)
-dsml_token = str(tokens.DSML)
+bos_token: str = str(tokens.BOS)
+eos_token: str = str(tokens.EOS)
+thinking_start_token: str = str(tokens.THINK_START)
+thinking_end_token: str = str(tokens.THINK_END)
+dsml_token: str = str(tokens.DSML)
 USER_SP_TOKEN = str(tokens.USER)
 ASSISTANT_SP_TOKEN = str(tokens.ASSISTANT)
 LATEST_REMINDER_SP_TOKEN = str(tokens.LATEST_REMINDER)
@@ -92,8 +92,8 @@ _MODES = ("thinking", "chat")
 system_msg_template = user_msg_template = latest_reminder_msg_template = "{content}"
 thinking_template = "{reasoning_content}"
 assistant_msg_wo_eos_template = "{reasoning}{content}{tool_calls}"
-assistant_msg_template = assistant_msg_wo_eos_template + eos_token
-tool_calls_block_name = V4.tags.calls
+assistant_msg_template: str = assistant_msg_wo_eos_template + eos_token
+tool_calls_block_name: str = V4.tags.calls
 tool_call_template = '<{dsml_token}invoke name="{name}">\n{arguments}\n</{dsml_token}invoke>'
 tool_calls_template = "<{dsml_token}{tc_block_name}>\n{tool_calls}\n</{dsml_token}{tc_block_name}>"
 tool_output_template = f"{tokens.RESULT_START}{{content}}{tokens.RESULT_END}"

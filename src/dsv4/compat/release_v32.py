@@ -69,7 +69,7 @@ __all__ = [
 ]
 
 
-assistant_msg_template = "{reasoning}{content}{tool_calls}" + eos_token
+assistant_msg_template: str = "{reasoning}{content}{tool_calls}" + eos_token
 
 
 def encode_messages(

@@ -116,10 +116,10 @@ __all__ = [
 
 SYSTEM_SP_TOKEN = str(tokens.SYSTEM)
 IMAGE_PLACEHOLDER = str(tokens.IMAGE)
-tool_calls_block_name = V4_1.tags.calls
-tool_call_tag_name = V4_1.tags.invoke
-tool_parameter_tag_name = V4_1.tags.parameter
-tool_call_template = release.tool_call_template.replace(V4.tags.invoke, "{tool_call_tag_name}")
+tool_calls_block_name: str = V4_1.tags.calls
+tool_call_tag_name: str = V4_1.tags.invoke
+tool_parameter_tag_name: str = V4_1.tags.parameter
+tool_call_template: str = release.tool_call_template.replace(V4.tags.invoke, "{tool_call_tag_name}")
 TOOLS_TEMPLATE = (
     release.TOOLS_TEMPLATE.replace(f"}}{V4.tags.calls}", "}{tc_block_name}")
     .replace(f"}}{V4.tags.invoke}", "}{tool_call_tag_name}")
@@ -183,7 +183,7 @@ class ReleasedModuleV41:
     def __init__(self, dialect: Dialect, merges_first: bool = False) -> None:
         # September's makes images placeholders first, as text, so texts may spell one.
         refused = dialect.image_text_refused and merges_first
-        self.functions = ReleasedFunctionsV41(
+        self.functions: ReleasedFunctionsV41 = ReleasedFunctionsV41(
             replace(dialect, image_text_refused=refused), merges_first
         )
 

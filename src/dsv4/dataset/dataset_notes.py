@@ -78,7 +78,7 @@ class CopyCounter:
     """Counts the lines that came before, in bounded memory."""
 
     def __init__(self) -> None:
-        self.notes = LineNotes()
+        self.notes: LineNotes = LineNotes()
         self._numbers: set[int] = set()
         self._step = 1
 

@@ -160,7 +160,7 @@ class ResumableSink(OutputSink):
     def finish(self) -> None:
         """Gives the output its name. Whatever this is stopped in, resuming completes it."""
         if self._open is not None:
-            self.progress = replace(self.progress, complete=True)
+            self.progress: Progress = replace(self.progress, complete=True)
             self._write_journal()
             with write_errors(self._path):
                 self._take_final_name()

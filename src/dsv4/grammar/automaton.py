@@ -26,8 +26,8 @@ class WordSearch:
 
     def __init__(self, words: tuple[str, ...]) -> None:
         self.words = words
-        self.starts = {word[:n] for word in words for n in range(len(word))} | {""}
-        self.alphabet = "".join(sorted(set("".join(words))))
+        self.starts: set[str] = {word[:n] for word in words for n in range(len(word))} | {""}
+        self.alphabet: str = "".join(sorted(set("".join(words))))
         self._moves: dict[str, tuple[Mapping[str, str], ex.CharSet]] = {}
 
     def step(self, state: str, character: str) -> str | None:

@@ -219,8 +219,8 @@ class CallRules:
         self.rules = rules
         self.relaxations = relaxations
         self.any_order = any_order
-        self.words = markup.words_in_values(markup_in_values)
-        self.json = JsonRules(rules, self.words)
+        self.words: tuple[str, ...] = markup.words_in_values(markup_in_values)
+        self.json: JsonRules = JsonRules(rules, self.words)
 
     def invoke(self, tool: GrammarTool) -> Expression:
         """One call from its name on: the tag before the name is common to all."""

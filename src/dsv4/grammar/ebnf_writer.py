@@ -39,14 +39,14 @@ class QuickString:
         self.rules = rules
         self.solidus, self.bar = word[0], word[1]
         self.middle, _, self.tail = word[2:].partition(self.bar)
-        self.bars = ex.repeat(ex.chars(self.bar), 1, None)
+        self.bars: Expression = ex.repeat(ex.chars(self.bar), 1, None)
         self.usual = ex.minus(ex.complement(ex.ESCAPED_IN_STRINGS), self.bar)
         self.begun: dict[int, ex.ReferenceExpr] = {}
         # Where no bar has just come, and where one has.
         self.plain = rules.reserved("string")
         self.barred = rules.reserved("string")
         bars = ex.repeat(ex.chars(self.bar), 0, None)
-        self.anywhere = rules.named("string", sequence(bars, self.barred))
+        self.anywhere: Expression = rules.named("string", sequence(bars, self.barred))
         rules.bodies[self.plain.name] = ex.choice(_QUOTE, *self._ways())
         rules.bodies[self.barred.name] = ex.choice(self.plain, *self._to_bars(len(self.middle)))
 

@@ -22,7 +22,7 @@ class GrammarWriter:
     define = "{name} ::= {body}"
 
     def __init__(self, bodies: dict[str, Expression]) -> None:
-        self.rules = Rules()
+        self.rules: Rules = Rules()
         self.bodies = bodies
         self.written: dict[str, str] = {}
         self.texts: dict[ex.TextExpr, str] = {}

@@ -138,8 +138,8 @@ class JsonRules:
 
     # JSON is written on one line, as the encoder writes it, with or without a space after a sign.
     # White space without end is what models fall into when JSON is all they may write.
-    comma = ex.lexeme(ex.sequence(ex.literal(","), ex.optional(ex.literal(" "))))
-    colon = ex.lexeme(ex.sequence(ex.literal(":"), ex.optional(ex.literal(" "))))
+    comma: Expression = ex.lexeme(ex.sequence(ex.literal(","), ex.optional(ex.literal(" "))))
+    colon: Expression = ex.lexeme(ex.sequence(ex.literal(":"), ex.optional(ex.literal(" "))))
 
     def bracketed(self, opening: str, inside: Expression, closing: str) -> Expression:
         return ex.sequence(ex.literal(opening), inside, ex.literal(closing))

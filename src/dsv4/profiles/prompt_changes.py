@@ -103,14 +103,14 @@ def _rewritten(line: str, write: Callable[[Any], str]) -> str:
         return line
 
 
-tools_wrapped = schemas_written(
+tools_wrapped: PromptChange = schemas_written(
     lambda schema: _json_writer()({"type": "function", "function": schema})
 )
-tools_compact = schemas_written(_json_writer(separators=(",", ":")))
-tools_indented = schemas_written(_json_writer(indent=2))
-tools_indented_more = schemas_written(_json_writer(indent=4))
-tools_sorted = schemas_written(_json_writer(sort_keys=True))
-tools_ascii = schemas_written(json.dumps)
+tools_compact: PromptChange = schemas_written(_json_writer(separators=(",", ":")))
+tools_indented: PromptChange = schemas_written(_json_writer(indent=2))
+tools_indented_more: PromptChange = schemas_written(_json_writer(indent=4))
+tools_sorted: PromptChange = schemas_written(_json_writer(sort_keys=True))
+tools_ascii: PromptChange = schemas_written(json.dumps)
 
 
 # Turns.

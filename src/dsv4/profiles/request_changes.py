@@ -80,9 +80,9 @@ def _as_role(role: str) -> MessageChange:
     return lambda message: {**message, "role": role}
 
 
-system_dropped = each_message(_drop, "system")
-developer_dropped = each_message(_drop, "developer")
-developer_as_system = each_message(_as_role("system"), "developer")
+system_dropped: RequestChange = each_message(_drop, "system")
+developer_dropped: RequestChange = each_message(_drop, "developer")
+developer_as_system: RequestChange = each_message(_as_role("system"), "developer")
 
 
 def _text_of(message: Object) -> str:
@@ -159,7 +159,7 @@ def systems_in_first_user(body: Object) -> Object:
     return with_messages(body, others)
 
 
-billing_kept = each_text(
+billing_kept: RequestChange = each_text(
     lambda text: BILLING_SHIELD + text if text.startswith(BILLING_HEADER) else text, "system"
 )
 
@@ -273,7 +273,7 @@ def thinking_as_effort(body: Object) -> Object:
 # Tools.
 
 
-tools_dropped = without("tools", "tool_choice")
+tools_dropped: RequestChange = without("tools", "tool_choice")
 
 
 def _each(change: Callable[[Object], Object], items: object) -> Any:
@@ -335,14 +335,16 @@ def _opened(function: Object) -> Object:
     return opened
 
 
-descriptions_stripped = each_function(_without_description)
-descriptions_stripped_inside = each_function(_parameters_undescribed)
-descriptions_stripped_everywhere = each_function(
+descriptions_stripped: RequestChange = each_function(_without_description)
+descriptions_stripped_inside: RequestChange = each_function(_parameters_undescribed)
+descriptions_stripped_everywhere: RequestChange = each_function(
     lambda function: _without_description(_parameters_undescribed(function))
 )
-additional_properties_lost = each_function(_opened)
-closed_and_strict_lost = each_function(lambda function: _opened(_without_strict(function)))
-strict_lost = each_function(_without_strict)
+additional_properties_lost: RequestChange = each_function(_opened)
+closed_and_strict_lost: RequestChange = each_function(
+    lambda function: _opened(_without_strict(function))
+)
+strict_lost: RequestChange = each_function(_without_strict)
 
 
 def tools_reversed(body: Object) -> Object:
@@ -370,7 +372,7 @@ def _without_reasoning(message: Object) -> Object:
     return _without(message, *_REASONING)
 
 
-reasoning_dropped = each_message(_without_reasoning, "assistant")
+reasoning_dropped: RequestChange = each_message(_without_reasoning, "assistant")
 
 
 def reasoning_dropped_in_loop(body: Object) -> Object:
@@ -404,10 +406,14 @@ def _space_for_reasoning_of_calls(message: Object) -> Object:
     return _space_for_reasoning(message) if message.get("tool_calls") else message
 
 
-only_reasoning = each_message(_only_reasoning, "assistant")
-only_reasoning_content = each_message(lambda m: _without(m, "reasoning"), "assistant")
-space_for_reasoning = each_message(_space_for_reasoning, "assistant")
-space_for_reasoning_of_calls = each_message(_space_for_reasoning_of_calls, "assistant")
+only_reasoning: RequestChange = each_message(_only_reasoning, "assistant")
+only_reasoning_content: RequestChange = each_message(
+    lambda m: _without(m, "reasoning"), "assistant"
+)
+space_for_reasoning: RequestChange = each_message(_space_for_reasoning, "assistant")
+space_for_reasoning_of_calls: RequestChange = each_message(
+    _space_for_reasoning_of_calls, "assistant"
+)
 
 
 def old_reasoning_kept(body: Object) -> Object:
@@ -421,7 +427,7 @@ def _without_calling(message: Object) -> Object | None:
     return None if message.get("tool_calls") else message
 
 
-calls_dropped = each_message(lambda m: _without(m, "tool_calls"), "assistant")
+calls_dropped: RequestChange = each_message(lambda m: _without(m, "tool_calls"), "assistant")
 
 
 def calls_and_results_dropped(body: Object) -> Object:
@@ -494,10 +500,12 @@ def as_text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-arguments_lost = each_arguments(lambda text: "{}")
-arguments_twice_encoded = each_arguments(lambda text: json.dumps(text, ensure_ascii=False))
-floats_rounded = each_arguments(_values(_rounded))
-parameters_all_strings = each_arguments(_values(as_text))
+arguments_lost: RequestChange = each_arguments(lambda text: "{}")
+arguments_twice_encoded: RequestChange = each_arguments(
+    lambda text: json.dumps(text, ensure_ascii=False)
+)
+floats_rounded: RequestChange = each_arguments(_values(_rounded))
+parameters_all_strings: RequestChange = each_arguments(_values(as_text))
 
 
 def _none_for_empty(message: Object) -> Object:
@@ -508,8 +516,8 @@ def _none_for_null(message: Object) -> Object:
     return {**message, "content": "None"} if message.get("content") is None else message
 
 
-empty_content_none = each_message(_none_for_empty, "assistant")
-null_content_none = each_message(_none_for_null, "assistant")
+empty_content_none: RequestChange = each_message(_none_for_empty, "assistant")
+null_content_none: RequestChange = each_message(_none_for_null, "assistant")
 
 
 def results_written(**style: Any) -> RequestChange:
@@ -538,7 +546,7 @@ def parts_joined(separator: str | None) -> RequestChange:
     return each_message(of_message)
 
 
-texts_stripped = each_text(str.strip)
+texts_stripped: RequestChange = each_text(str.strip)
 
 
 def history_truncated(most: int) -> RequestChange:
@@ -567,8 +575,10 @@ def _without_last_newline(text: str) -> str:
     return text.rstrip("\n")
 
 
-last_newline_lost = each_text(_without_last_newline, "system", "user", "assistant", "tool")
-last_newline_of_results_lost = each_text(_without_last_newline, "tool")
+last_newline_lost: RequestChange = each_text(
+    _without_last_newline, "system", "user", "assistant", "tool"
+)
+last_newline_of_results_lost: RequestChange = each_text(_without_last_newline, "tool")
 
 
 def longest_text(body: Object) -> int:

@@ -85,7 +85,7 @@ def tools_and_systems(body: Object) -> Location | None:
     return ("tools",) if tools(body) and systems != [0] else None
 
 
-no_tools_list = _option_fact("tools", lambda value: value == [])
+no_tools_list: RequestFact = _option_fact("tools", lambda value: value == [])
 
 
 def odd_schemas(body: Object) -> Location | None:
@@ -102,10 +102,10 @@ def choice_none(body: Object) -> Location | None:
     return ("tool_choice",) if body.get("tool_choice") == "none" and tools(body) else None
 
 
-choice_required = _option_fact("tool_choice", lambda value: value == "required")
+choice_required: RequestFact = _option_fact("tool_choice", lambda value: value == "required")
 
 
-choice_named = _option_fact("tool_choice", lambda value: isinstance(value, dict))
+choice_named: RequestFact = _option_fact("tool_choice", lambda value: isinstance(value, dict))
 
 
 def choice_without_tools(body: Object) -> Location | None:
@@ -121,7 +121,7 @@ def _call_ids(message: Object) -> list[str]:
 
 
 # Calls of one message whose ids are not in order.
-unsorted_calls = _message_fact(
+unsorted_calls: RequestFact = _message_fact(
     lambda message: _call_ids(message) != sorted(_call_ids(message)), "tool_calls", "assistant"
 )
 
@@ -140,11 +140,11 @@ def results_out_of_order(body: Object) -> Location | None:
     return ("messages",) if waiting else None
 
 
-empty_arguments = _arguments_fact(lambda value: not _read(value, True))
+empty_arguments: RequestFact = _arguments_fact(lambda value: not _read(value, True))
 
 
 # Arguments that hold no JSON object.
-lost_arguments = _arguments_fact(lambda value: _read(value) is None)
+lost_arguments: RequestFact = _arguments_fact(lambda value: _read(value) is None)
 
 
 def arguments_as_object(body: Object) -> Location | None:
@@ -202,17 +202,19 @@ def _is_odd(number: int | float) -> bool:
 
 
 # Arguments that Python reads as JSON, and a stricter reader does not.
-odd_json = _arguments_fact(lambda value: _read(value) is not None and read_object(value) is None)
+odd_json: RequestFact = _arguments_fact(
+    lambda value: _read(value) is not None and read_object(value) is None
+)
 
 
-minus_zero = _arguments_fact(lambda value: "-0" in value)
+minus_zero: RequestFact = _arguments_fact(lambda value: "-0" in value)
 
 
 # Contents.
 
 
 # Content in several parts.
-lists = _message_fact(
+lists: RequestFact = _message_fact(
     lambda message: isinstance(message.get("content"), list) and len(message["content"]) > 1,
     "content",
 )
@@ -228,12 +230,12 @@ def images(body: Object) -> Location | None:
 
 
 # No content, where it is not made up for by calls.
-null_content = _message_fact(
+null_content: RequestFact = _message_fact(
     lambda message: message.get("content") is None and not message.get("tool_calls"), "content"
 )
 
 
-billing = _message_fact(
+billing: RequestFact = _message_fact(
     lambda message: any(t.startswith(BILLING_HEADER) for t in _texts(message.get("content"))),
     "content",
     *_SYSTEMS,
@@ -280,18 +282,18 @@ def lone_system(body: Object) -> Location | None:
     return None
 
 
-empty_system = _message_fact(
+empty_system: RequestFact = _message_fact(
     lambda message: not any(_texts(message.get("content"))), "content", *_SYSTEMS
 )
 
 
-developer = _message_fact(bool, "role", "developer")
+developer: RequestFact = _message_fact(bool, "role", "developer")
 
 
-reminder = _message_fact(bool, "role", "latest_reminder")
+reminder: RequestFact = _message_fact(bool, "role", "latest_reminder")
 
 
-unknown_role = _message_fact(
+unknown_role: RequestFact = _message_fact(
     lambda message: isinstance(message.get("role"), str) and message["role"] not in ROLES, "role"
 )
 
@@ -310,7 +312,7 @@ def answer_last(body: Object) -> Location | None:
     return ("messages", listed[-1][0])
 
 
-prefix = _message_fact(lambda message: message.get("prefix"), "prefix", "assistant")
+prefix: RequestFact = _message_fact(lambda message: message.get("prefix"), "prefix", "assistant")
 
 
 def answer_without_question(body: Object) -> Location | None:
@@ -339,10 +341,12 @@ def _format(kind: str) -> RequestFact:
 
 
 json_object, json_schema = _format("json_object"), _format("json_schema")
-text_format = _format("text")
+text_format: RequestFact = _format("text")
 
 
-own_json_schema = _option_fact("json_schema", lambda value: isinstance(value, dict))
+own_json_schema: RequestFact = _option_fact("json_schema", lambda value: isinstance(value, dict))
 
 
-no_generation_prompt = _option_fact("add_generation_prompt", lambda value: value is False)
+no_generation_prompt: RequestFact = _option_fact(
+    "add_generation_prompt", lambda value: value is False
+)

@@ -174,7 +174,7 @@ class BackendError(Exception):
         quoted: str | None = None,
     ) -> None:
         self.summary = message
-        self.message = message if quoted is None else f"{message}: {quoted}"
+        self.message: str = message if quoted is None else f"{message}: {quoted}"
         super().__init__(self.message)
         self.status = status
         self.retry_after = retry_after

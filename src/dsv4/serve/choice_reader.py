@@ -191,7 +191,7 @@ class ChoiceReader(ABC):
         self._tokenizer = tokenizer
         # Whether events may be joined before they are sent: not where each has log probabilities of
         # its own.
-        self.joins = not call.logprobs
+        self.joins: bool = not call.logprobs
         self._log = EventLog(self.joins)
         self._logprobs = TokenLogprobs(tokenizer, call.top_logprobs) if call.logprobs else None
         self.fitter = call_fitter(call)
@@ -199,8 +199,10 @@ class ChoiceReader(ABC):
         # What generation can end with: whatever comes after it would not be shown.
         self._ending_events: tuple[type, ...] = (StopHit,)
         self.sampled_text: list[str] = []
-        self.sampled_ids = array("I")  # where `has_ids`
-        self.token_logprobs = array("d")  # of the ids, as far as the backend gave them
+        self.sampled_ids: array[int] = array("I")  # where `has_ids`
+        self.token_logprobs: array[float] = array(
+            "d"
+        )  # of the ids, as far as the backend gave them
         self.experts: RoutedExperts | None = None
         self.weights: tuple[WeightsSpan, ...] = ()
         self.arrivals: array[float] | None = None  # when each id came, in a session

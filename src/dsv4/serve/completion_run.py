@@ -80,7 +80,9 @@ class CompletionRun(ABC, Generic[PreparedT]):
     _leases: dict[int, EngineLease] = field(default_factory=dict)  # by choice
 
     def __post_init__(self) -> None:
-        self.readers = [self._new_reader() for _ in range(self._prepared.call.n)]
+        self.readers: list[ChoiceReader] = [
+            self._new_reader() for _ in range(self._prepared.call.n)
+        ]
         settings, turn = self._server.settings, self._client.turn
         self._generation = Generation(
             settings, self.readers, self._open, turn, self._takes_over, self._renew

@@ -43,30 +43,32 @@ class GatewayState:
     ) -> None:
         self.settings = settings
         self.heals = is_chat(engines[0].backend)
-        self.metrics = Metrics(heals=self.heals)
+        self.metrics: Metrics = Metrics(heals=self.heals)
         # Who sees requests besides their clients.
         self.traced = tracing_for(settings)
-        self.recorder = Recorder(settings.record) if settings.record else None
+        self.recorder: Recorder | None = Recorder(settings.record) if settings.record else None
         self.inspector = inspector_for(settings)
-        self.access = AccessControl(
+        self.access: AccessControl = AccessControl(
             settings, self.metrics.shared_folder, partial(self.metrics.set, "limits_shared")
         )
-        self.engines = EnginePool(engines, self.metrics.note_engine)
-        self.follows_file = bool(settings.config) and settings.upstream == upstreams_in(
+        self.engines: EnginePool = EnginePool(engines, self.metrics.note_engine)
+        self.follows_file: bool = bool(settings.config) and settings.upstream == upstreams_in(
             settings.config or ""
         )
-        self.drain = Drain()
-        self.gate = StreamGate(settings.streams, settings.queue, self.metrics.count_places)
-        self.workers = WorkerThreads(self.gate)
-        self.prefixes = SeenPrefixes()
-        self.storage = ConversationStorage(settings, self.metrics.note_store)
-        self.sessions = Sessions(
+        self.drain: Drain = Drain()
+        self.gate: StreamGate = StreamGate(
+            settings.streams, settings.queue, self.metrics.count_places
+        )
+        self.workers: WorkerThreads = WorkerThreads(self.gate)
+        self.prefixes: SeenPrefixes = SeenPrefixes()
+        self.storage: ConversationStorage = ConversationStorage(settings, self.metrics.note_store)
+        self.sessions: Sessions = Sessions(
             session_store_for(settings), self.backend, self.metrics, lambda: self.tokenizer
         )
-        self.model = ServedModel(settings, tokenizer, makes_prompts=not self.heals)
-        self.healer = Healer(settings, self.storage.turns)
-        self.behind = BackendWatch(settings, self.engines, self.model, self.healer)
-        self.images = RequestImages(settings)
+        self.model: ServedModel = ServedModel(settings, tokenizer, makes_prompts=not self.heals)
+        self.healer: Healer = Healer(settings, self.storage.turns)
+        self.behind: BackendWatch = BackendWatch(settings, self.engines, self.model, self.healer)
+        self.images: RequestImages = RequestImages(settings)
 
     @property
     def tokenizer(self) -> Tokenizer | None:

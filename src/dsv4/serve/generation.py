@@ -49,7 +49,7 @@ class Generation:
     def __post_init__(self) -> None:
         self._running = len(self._readers)
         self._over = asyncio.get_running_loop().create_future()
-        self.timer = StreamTimer(self._settings, self._quiet, self._late)
+        self.timer: StreamTimer = StreamTimer(self._settings, self._quiet, self._late)
 
     # Called by the timer, and when the client disconnects.
 

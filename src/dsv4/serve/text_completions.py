@@ -80,4 +80,4 @@ def fold(events: Iterable[ProtocolEvent]) -> dict[str, Any]:
 
 Writer = TextWriter
 error, frames = chat.error, chat.frames
-whole = WholeResponse(TextWriter, fold)
+whole: WholeResponse = WholeResponse(TextWriter, fold)

@@ -77,7 +77,7 @@ class Vocabulary:
         self.text = text
         self.name = name
         # Ordinary text has the same ids in both, so they share an engine.
-        self.ordinary = renamed_from or self
+        self.ordinary: Vocabulary = renamed_from or self
         self._renamed: dict[tuple[Special, ...], Vocabulary] = {}
 
     @classmethod

@@ -157,10 +157,10 @@ class Forecaster:
     def __init__(
         self, requests: Mapping[str, Object], counter: PromptCounter | None = None
     ) -> None:
-        self.requests = {id: shielded(body) for id, body in requests.items()}
+        self.requests: dict[str, Object] = {id: shielded(body) for id, body in requests.items()}
         further = FOLLOW_UPS if PROBES.keys() <= requests.keys() else ()
         self._follow_ups = {each.id: shielded(each.request) for each in further}
-        self.counter = counter or PromptCounter()
+        self.counter: PromptCounter = counter or PromptCounter()
         self._touched = _TouchedRequests({**self.requests, **self._follow_ups})
         self._forecasts: dict[tuple[str, str, tuple[FaultVariant, ...], str], Forecast | None] = {}
         self._counts: dict[Hypothesis, Counts] = {}

@@ -118,7 +118,7 @@ class Sender:
         self.client, self.model, self._planned = client, model, planned
         self.budget = budget
         self._progress = progress or (lambda number, of: None)
-        self.key = client.key if isinstance(client, HttpServer) else ""
+        self.key: str = client.key if isinstance(client, HttpServer) else ""
         self.observations: list[Observation] = []
         self.probe_count = self.request_count = self.silent = 0
         self.completion = 0

@@ -35,8 +35,8 @@ class AccessControl:
                 refuse_open_file(name, path, settings)
         self._settings = settings
         self.keys = read_keys(settings.api_key_file) if settings.api_key_file else Keyring()
-        self.meter = KeyMeter(_usage_table(settings, folder, on_change))
-        self.wrong_keys = WrongKeys()
+        self.meter: KeyMeter = KeyMeter(_usage_table(settings, folder, on_change))
+        self.wrong_keys: WrongKeys = WrongKeys()
 
     async def authenticated(self, scope: Scope) -> Key:
         """Whose request it is. Raises an `ApiError`; a wrong key takes longer each time."""

@@ -52,7 +52,7 @@ class UsageTable(ABC):
     """What all keys have used. `process` is the name that this process counts its streams under."""
 
     def __init__(self) -> None:
-        self.process = str(os.getpid())
+        self.process: str = str(os.getpid())
 
     @abstractmethod
     async def change(self, name: str, change: UsageChange) -> None:

@@ -48,7 +48,7 @@ class RedisUsage(UsageTable):
         self._watch = StoreWatch(f"limits ({without_password(url)})", on_change, _MEANWHILE)
         self._swap = scripts_in(_SCRIPTS, self._client)["swap"]
         self._prefix = prefix
-        self.process = uuid4().hex
+        self.process: str = uuid4().hex
         self._usages: defaultdict[str, KeyUsage] = defaultdict(KeyUsage)
         self._backlog: Counter[tuple[str, int]] = Counter()  # of a key, on a day
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)

@@ -55,7 +55,7 @@ class HttpBackend:
 
     def __init__(self, settings: Settings, tokenizer: Tokenizer | None = None) -> None:
         modes: dict[str, LogprobsMode] = {"raw": "raw", "processed": "processed"}
-        self.logprobs_mode = modes.get(settings.logprobs_mode, self.usual_logprobs)
+        self.logprobs_mode: str | None = modes.get(settings.logprobs_mode, self.usual_logprobs)
         self._upstream = Upstream(settings)
         self._tokenizer = tokenizer
         self._model = settings.upstream_model

@@ -48,7 +48,7 @@ class Healer:
         self._dialect: Dialect | None = None
         self._owners: set[str] = set()
         self._has_learned_rules = False
-        self.habits = UpstreamHabits(settings.reasoning_in_content)
+        self.habits: UpstreamHabits = UpstreamHabits(settings.reasoning_in_content)
         self.adapter = RequestAdapter(None, turns, keeps=False)
 
     def meet(self, dialect: Dialect, models: Sequence[Model]) -> None:

@@ -242,7 +242,7 @@ class Inspector:
         self._versions: dict[int, tuple[int, tuple[str, int]]] = {}
         self._version = 0
         # Numbers begin anew with each server: a page that has watched another one asks again.
-        self.name = f"{time.time():.6f}"
+        self.name: str = f"{time.time():.6f}"
 
     def __len__(self) -> int:
         return len(self._requests)

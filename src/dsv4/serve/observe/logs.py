@@ -155,7 +155,7 @@ class RequestReport:
         self.path = path
         self.given_id = given_id
         self.id = given_id or new_id("turn_")
-        self.began = time.monotonic()
+        self.began: float = time.monotonic()
         self.key: Key | None = None
         self.status = 500
         self.failure: str | None = None

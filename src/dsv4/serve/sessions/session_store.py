@@ -63,7 +63,7 @@ class SqliteSessionStore:
 
     def __init__(self, path: str, keep: Retention, durability: str = "disk") -> None:
         """`durability` says what the end of an answer waits for: "disk", "system" or "nothing"."""
-        self.waits = durability != "nothing"
+        self.waits: bool = durability != "nothing"
         self._path = path
         self._keep = keep
         self._durability = durability

@@ -49,9 +49,9 @@ class ConversationStorage:
             store = self.watched = WatchedStore(
                 store, StoreWatch(f"replay ({without_password(settings.replay)})", on_change)
             )
-        self.turns = SampledTurns(store, seal)
-        self.responses = StoredResponses(self.turns.store)
-        self.threads = StoredThreads(self.turns.store)
+        self.turns: SampledTurns = SampledTurns(store, seal)
+        self.responses: StoredResponses = StoredResponses(self.turns.store)
+        self.threads: StoredThreads = StoredThreads(self.turns.store)
 
     @property
     def failure(self) -> str | None:

@@ -48,7 +48,7 @@ class PromptPrefix:
         for end in range(_STEP, len(data) + 1, _STEP):
             running.update(data[end - _STEP : end])
             self.steps.append(running.copy().digest())
-        self.head = hashlib.blake2b(head, digest_size=16).digest()
+        self.head: bytes = hashlib.blake2b(head, digest_size=16).digest()
 
     @classmethod
     def of_prompt(
@@ -81,7 +81,7 @@ class Engine:
     def __init__(self, address: str, backend: AnyBackend, probe: LoadProbe | None = None) -> None:
         """`probe` asks it how busy it is, where it can be asked."""
         self.address = address
-        self.url = without_password(address)  # what it is called
+        self.url: str = without_password(address)  # what it is called
         self.backend = backend
         self.running = 0
         self._probe = probe

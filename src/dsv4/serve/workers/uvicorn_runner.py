@@ -42,7 +42,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     # Set for the process before it serves.
     max_header = 64 * 1024
-    head_timeout = 30.0
+    head_timeout: float = 30.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -155,7 +155,7 @@ class GatewayServer(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         if self._stop_at is not None:
             is_late = time.monotonic() > self._stop_at
-            self.should_exit = self.should_exit or is_late or self._gateway.drain.is_over
+            self.should_exit: bool = self.should_exit or is_late or self._gateway.drain.is_over
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
