@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate, islice, pairwise
 from typing import Any
 
-from dsv4._check.call_checks import schema_faults
+from dsv4._check.call_checks import schema_faults, tools_in_other_forms
 from dsv4._check.findings import CheckedConversation, RuleFinding, closest_name, quoted_json
 from dsv4._encode.encode import maybe_response_schema
 from dsv4._encode.inputs import DIALECTS_WITH_IMAGES
@@ -45,7 +45,8 @@ def unread_fields(conversation: CheckedConversation) -> Iterator[RuleFinding]:
     if protocol == "chat" and (not fields or "messages" in fields):
         fields = {**fields, "messages": conversation.written_messages}
     prompt = conversation.prompt
-    told = {("messages", index, field) for index, field, _ in _lost_fields(prompt)}
+    told: set[Location] = {("messages", index, field) for index, field, _ in _lost_fields(prompt)}
+    told |= {finding.location for finding in tools_in_other_forms(conversation)}
     unread = [*unread_locations(fields, protocol, read.rules, prompt.dialect)]
     unread += unwritten_tasks(fields, conversation.request)
     for location in dict.fromkeys(unread):

@@ -19,11 +19,10 @@ class SpecialOptions(DialectOptions):
 def run(args: SpecialOptions) -> int:
     from dsv4._format import tokens
 
-    spellings = dsv4.DIALECTS[dialect_option(args) or "v4"].special_tokens
-    named = {name: token for name, token in vars(tokens).items() if token.__class__ is dsv4.Special}
-    rows = [
-        (name.lower(), str(token), token.id) for name, token in named.items() if token in spellings
-    ]
+    constants = reversed(vars(tokens).items())  # of two with one spelling, the first names it
+    names = {str(token): name for name, token in constants if token.__class__ is dsv4.Special}
+    dialect = dsv4.DIALECTS[dialect_option(args) or "v4"]
+    rows = [(names[token].lower(), str(token), token.id) for token in dialect.special_tokens]
     with output() as file:
         if args.json:
             listed = [dict(zip(("name", "spelling", "id"), row, strict=True)) for row in rows]

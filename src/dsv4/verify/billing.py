@@ -119,10 +119,11 @@ def _length_findings(
 def _part_findings(
     answers: Sequence[BilledAnswer], verdict: ServerVerdict
 ) -> Iterator[ServerFinding]:
-    """Whether parts are no more than the whole, which is more than nothing. Where what was cached
-    is counted apart, it may be more than the rest."""
+    """Whether parts are no more than the whole, which is more than nothing unless short prompts
+    are rounded to it. Where what was cached is counted apart, it may be more than the rest."""
     free = [a for a in answers if a.prompt == 0]
-    if LEAST_ODD <= len(free) < len(answers):
+    is_rounded = verdict.pattern is not None and verdict.pattern.step > 1
+    if LEAST_ODD <= len(free) < len(answers) and not is_rounded:
         yield _shown("billing-prompt", free, seen="0 tokens")
     cached = [a for a in answers if a.cached is not None and a.cached > (a.prompt or 0)]
     reasoned = [a for a in answers if a.reasoning is not None and a.reasoning > (a.completion or 0)]

@@ -36,7 +36,7 @@ MOST_FAULTS = 3
 # Beyond two faults nothing is named unless so many requests show it.
 LEAST_OF_THREE_FAULTS = 8
 # Fewer observations than these are those of a quick run.
-LEAST_OF_A_RUN = 30
+LEAST_OF_A_RUN = 12
 
 # More explanations than these are what few requests leave open: their names do not matter yet.
 MOST_COMPARED = 24
