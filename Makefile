@@ -105,6 +105,7 @@ test-all: test test-coverage test-thorough test-large test-browser test-pythons 
 # Everything on this Python in full: where `make test` takes a part of the cases, all of them.
 test-thorough: $(VENV)/installed-for-tests
 	@FILES=; $(PYRIGHT)
+	$(BIN)/python scripts/check_public_types.py
 	DSV4_TESTS=all $(BIN)/pytest $(PARALLEL) -m "not large"
 
 # Which changes of the code no test notices: a sample of mutants in each package of the core, each of

@@ -223,15 +223,11 @@ class _MessageWriterV4:
                 return
             self._note("open-turn", turn.start, end, "a turn without its end")
         content = self._content(at, end if block is None else block[0])
-        message: dict[str, Any] = {"role": "assistant", "content": content}
-        self._messages.append(message)
-        if reasoning:
-            message["reasoning_content"] = reasoning
-        if block is not None:
-            message["tool_calls"] = block[1]
-            self._calls = len(block[1])
-        if not turn.closed:
-            message["wo_eos"] = True
+        fields = {"reasoning_content": reasoning, "wo_eos": not turn.closed}
+        calls = {} if block is None else {"tool_calls": block[1]}
+        self._calls = self._calls if block is None else len(block[1])
+        given = {field: value for field, value in fields.items() if value}
+        self._messages.append({"role": "assistant", "content": content, **given, **calls})
 
     def _forced(self, n: int, turn: PromptTurn) -> str | None:
         """The choice of a tool that opens a call at the end of the prompt."""

@@ -462,7 +462,7 @@ def _user_block(item: object, location: Location) -> ContentBlock:
     return block
 
 
-def maybe_plain_chat(
+def maybe_plain_chat(  # noqa: C901, PLR0912 - one walk, on the hot path
     messages: Sequence[Any], dialect: Dialect, thinking: bool, bos: bool, effort: str
 ) -> list[str] | None:
     """The pieces of a plain chat whose old reasoning is not shown. None for anything else.

@@ -453,10 +453,16 @@ def _of_message(
             yield Omission(index, field, "unread")
     named = role == "user" or (role == "tool" and dialect.result_blocks_named)
     if dialect.lists_are_blocks and not named:
-        field = "content_blocks" if "content_blocks" in read else "content"
-        for item in maybe_list(message.get(field)) or ():
-            if type_of(item) not in ("text", *IMAGE_TYPES):
-                yield Omission(index, field, "unseen_block")
+        yield from _unseen_blocks(
+            message, index, "content_blocks" if "content_blocks" in read else "content"
+        )
+
+
+def _unseen_blocks(message: MessageFields, index: int, field: str) -> Iterator[Omission]:
+    """Blocks of which the prompt does not even have the name."""
+    for item in maybe_list(message.get(field)) or ():
+        if type_of(item) not in ("text", *IMAGE_TYPES):
+            yield Omission(index, field, "unseen_block")
 
 
 def _has_no_blocks(turn: Sequence[MessageFields]) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from dsv4._completion.call_writer import CallWriter
 from dsv4._completion.events import (
@@ -40,7 +40,8 @@ _LEFTOVER_KINDS: frozenset[DiagnosticKind] = frozenset(
 
 
 class ParserState(Enum):
-    __hash__ = object.__hash__  # a member is equal to itself only; that of `Enum` is slow
+    if not TYPE_CHECKING:  # which know the one of `Enum`
+        __hash__ = object.__hash__  # a member is equal to itself only, and that one is slow
     rule: int | None
 
     def __new__(cls, description: str, rule: int | None = None) -> ParserState:

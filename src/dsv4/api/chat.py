@@ -97,7 +97,7 @@ class ChatWriter(EventWriter):
             self.set_template(event, choice, self._chunk({field: "\0"}, choice))
 
     def call_start(self, call: HeldCall, choice: int) -> Events:
-        self.template_event = None
+        self.drop_template()
         started = {"id": call.id, "type": "function"}
         function = {"name": event_writer.full_tool_name(call), "arguments": ""}
         return [self._call_chunk(call, choice, {**started, "function": function})]

@@ -294,6 +294,10 @@ class EventWriter:
         protocol_events = [e for event in events for e in self.write(event, choice, logprobs)]
         return b"".join(map(self.frame, protocol_events)) if protocol_events else b""
 
+    def drop_template(self) -> None:
+        """No text is open any more."""
+        self.template_event = None
+
     def set_template(self, event: type, choice: int, delta: ProtocolEvent) -> None:
         """Sets the template for pieces of the text that is open. `delta` is how a piece of it is
         written, with a zero byte for its text."""

@@ -143,7 +143,8 @@ class MessagesWriter(EventWriter):
         if self._open is THINKING_BLOCK:
             signature = self._signature()
             events.append(self._delta("signature_delta", "signature", signature))
-        self._open = self.template_event = None
+        self._open = None
+        self.drop_template()
         return [*events, {"type": "content_block_stop", "index": self._index}]
 
     def _signature(self) -> str:
