@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,7 +10,7 @@ from typing import Any
 
 from dsv4.verify.answers import ServerAnswer, streamed_answer, value_at, whole_answer
 from dsv4.verify.check_findings import check_finding
-from dsv4.verify.probes import Probe
+from dsv4.verify.probes import PROBES, Probe
 from dsv4.verify.report import ServerFinding
 from dsv4.verify.server_client import Reply
 from dsv4.verify.token_counts import PromptCounter
@@ -25,6 +26,8 @@ from dsv4.verify.verdicts import ServerVerdict
 LEAST_ODD = 2
 # So many answers that were cut must end as if they were whole.
 LEAST_CUT = 4
+# A request with as many characters has more than a hundred tokens.
+LEAST_BILLED = 1_000
 # Words of model names that name no model.
 _GENERIC = frozenset(
     {
@@ -119,11 +122,11 @@ def _length_findings(
 def _part_findings(
     answers: Sequence[BilledAnswer], verdict: ServerVerdict
 ) -> Iterator[ServerFinding]:
-    """Whether parts are no more than the whole, which is more than nothing unless short prompts
-    are rounded to it. Where what was cached is counted apart, it may be more than the rest."""
-    free = [a for a in answers if a.prompt == 0]
-    is_rounded = verdict.pattern is not None and verdict.pattern.step > 1
-    if LEAST_ODD <= len(free) < len(answers) and not is_rounded:
+    """Whether parts are no more than the whole, which is more than nothing. Where what was cached
+    is counted apart, it may be more than the rest."""
+    counted = {a.probe for a in answers if a.prompt}
+    free = [a for a in answers if a.prompt == 0 and (a.probe in counted or not _is_short(a.probe))]
+    if counted and len(free) >= LEAST_ODD:
         yield _shown("billing-prompt", free, seen="0 tokens")
     cached = [a for a in answers if a.cached is not None and a.cached > (a.prompt or 0)]
     reasoned = [a for a in answers if a.reasoning is not None and a.reasoning > (a.completion or 0)]
@@ -134,6 +137,12 @@ def _part_findings(
         first = reasoned[0]
         words = f"{first.reasoning} of {first.completion} tokens"
         yield _shown("billing-reasoning", reasoned, seen=words)
+
+
+def _is_short(probe: str) -> bool:
+    """Whether a prompt may be rounded to nothing: some servers count in hundreds."""
+    known = PROBES.get(probe)
+    return known is None or len(json.dumps(known.request)) < LEAST_BILLED
 
 
 def _finish_findings(
