@@ -520,7 +520,8 @@ class TestTheRun:
         one, four = StandIn(truth), StandIn(truth)
         reports = [report_on(client, parallel=n).to_dict() for client, n in ((one, 1), (four, 4))]
         assert one.requests == four.requests
-        assert reports[0] == reports[1]
+        # A minute may end between the two.
+        assert reports[0] | {"date": ""} == reports[1] | {"date": ""}
 
     def test_which_model_there_is_is_asked(self) -> None:
         with served(StandIn(VLLM)) as url:

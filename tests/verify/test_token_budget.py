@@ -129,7 +129,8 @@ class TestAtOnce:
     def sent_at_once(self, parallel: int, tokens: int, *of: Any) -> tuple[list[str], Any]:
         client = Slow(*of)
         report = run(client, forecaster=FORECASTER, parallel=parallel, tokens=tokens)
-        return sorted(client.bodies), report.to_dict()
+        # A minute may end between two runs.
+        return sorted(client.bodies), {**report.to_dict(), "date": ""}
 
     @pytest.mark.parametrize(("name", "tokens"), part([*product(SURPRISES, LIMITS)], 7))
     def test_tokens(self, name: str, tokens: int) -> None:
