@@ -983,11 +983,22 @@ DAMAGING: tuple[Change, ...] = (
 # What is decided first: what others depend on.
 ORDER = (
     *("whole", "call pieces", "call order", "call ids", "call names", "call repeats", "reasoning"),
-    *("content", "message", "call id form", "call nulls", "call rest", "arguments name"),
+    *("content", "message", "call id form", "call nulls", "call rest", "call space"),
+    *("arguments name", "call more", "encrypted"),
     *("call grouping", "text grouping", "roles", "finish", "usage", "usage names"),
     *("choices", "call place", "damage", "empty fields", "empty reasons", "first event", "beside"),
     *("heads", "names", "choice form", "keys", "wrapping"),
-    *("frame", "slashes", "noise", "line ends", "mark", "last line", "coding", "damaged bytes"),
+    *(
+        "frame",
+        "blank start",
+        "slashes",
+        "noise",
+        "line ends",
+        "mark",
+        "last line",
+        "coding",
+        "damaged bytes",
+    ),
 )
 # Pairs of groups and changes that leave nothing to tell calls apart by, or that undo each other.
 CLASHES = (
@@ -1071,6 +1082,7 @@ class Changed:
     ends: str
     knows_ids: bool
     knows_usage: bool
+    is_cut: bool
 
 
 def changed_answer(seed: object, only: Change | None = None) -> Changed:
@@ -1097,4 +1109,5 @@ def changed_answer(seed: object, only: Change | None = None) -> Changed:
         plan.ends,
         plan.knows_ids and not plan.whole,
         plan.knows_usage,
+        plan.is_cut,
     )

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 sys.path.insert(0, str(Path(__file__).parent))
 
 from upstream_changes import DAMAGING, KEEPING, Changed, changed_answer
-from upstream_plans import TOOL_NAMES
+from upstream_plans import TOOL_NAMES, Good
 
 from dsv4.api.protocols import PROTOCOLS
 from dsv4.serve.backend import BackendError
@@ -161,7 +161,8 @@ def messages_whole(body: JsonObject) -> Told:
 
 def responses_whole(body: JsonObject) -> Told:
     items, usage = body["output"], body["usage"]
-    calls = [item for item in items if item["type"] == "function_call"]
+    # An incomplete item is no call that anybody runs.
+    calls = [i for i in items if i["type"] == "function_call" and i["status"] == "completed"]
     texts = {
         kind: "".join(p["text"] for i in items if i["type"] == kind for p in i.get("content") or ())
         for kind in ("reasoning", "message")
@@ -299,6 +300,8 @@ def wrong(answer: Changed, told: Told | Failed, protocol: str) -> str | None:
     if isinstance(told, Failed):
         return None if answer.is_damaged else f"refused: {told.words}"
     calls = tuple((call.name, json.loads(call.arguments)) for call in good.calls)
+    if answer.is_cut:
+        return None if is_cut_short(told, good, calls) else f"told {told}, which was cut"
     expected = Told(good.reasoning, good.content, calls, told.ids, good.finish, told.usage)
     if answer.knows_ids and protocol != "messages" and not answer.is_damaged:
         expected = expected._replace(ids=tuple(call.id for call in good.calls))
@@ -307,6 +310,19 @@ def wrong(answer: Changed, told: Told | Failed, protocol: str) -> str | None:
     if told != expected:
         return f"told {told}\nexpected {expected}"
     return None
+
+
+def is_cut_short(told: Told, good: Good, calls: tuple[tuple[str, Any], ...]) -> bool:
+    """Whether a client is told a beginning of what the model said, and that it was cut: unless it
+    has a call that is whole, and then that."""
+    texts = ((told.reasoning, good.reasoning), (told.content, good.content))
+    begins = all(whole.startswith(part.rstrip("\ufffd")) for part, whole in texts)
+    ends = ("tool_calls",) if told.calls else CUT_ENDS
+    return begins and told.calls == calls[: len(told.calls)] and told.finish in ends
+
+
+# How the three protocols say that an answer was cut.
+CUT_ENDS = ("length", "content_filter", "refusal", "incomplete")
 
 
 async def verdict(answer: Changed, protocol: str, stream: bool) -> str | None:

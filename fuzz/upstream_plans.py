@@ -144,6 +144,7 @@ class Plan:
     trailers: bytes = b""
     knows_ids: bool = True
     knows_usage: bool = True
+    is_cut: bool = False  # and its reason says so
 
     def __post_init__(self) -> None:
         good = self.good

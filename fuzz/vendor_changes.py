@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from upstream_plans import (
+    NOTHING,
     PIECE,
     Change,
     JsonObject,
@@ -402,6 +403,205 @@ def usage_with_choice(plan: Plan) -> None:
         plan.events[-1]["choices"] = plan.event(empty)["choices"]
 
 
+# Forms of one vendor each.
+
+
+@on_events("the text in two places", "content", has_content)
+def text_twice(plan: Plan) -> None:
+    """As Together writes it, with the number of the token."""
+    for choice in choices(plan):
+        delta = choice.get("delta") or {}
+        if "delta" in choice and isinstance(delta.get("content") or "", str):
+            choice |= {"text": delta.get("content") or "", "seed": 5}
+            delta["token_id"] = 76
+
+
+@on_events("all so far in a message beside every delta", "message", streams)
+def growing_message(plan: Plan) -> None:
+    """As Perplexity writes it."""
+    said = ""
+    for event in plan.events:
+        for choice in choices_of(event):
+            piece = (choice.get(plan.delta_name) or {}).get("content")
+            said += piece if isinstance(piece, str) else ""
+            choice["message"] = {"role": "assistant", "content": said}
+
+
+@on_events("counts that grow in every event", "usage", streams)
+def growing_usage(plan: Plan) -> None:
+    """As SiliconFlow and xAI write them."""
+    if plan.usage is None:
+        return
+    for n, event in enumerate(plan.events):
+        is_last = event is plan.events[-1]
+        completion = plan.usage["completion_tokens"] if is_last else n
+        event["usage"] = {**plan.usage, "completion_tokens": completion}
+
+
+@on_events("counts twice", "usage", streams)
+def usage_twice(plan: Plan) -> None:
+    if plan.usage is not None and not plan.events[-1]["choices"]:
+        plan.events.append(json.loads(json.dumps(plan.events[-1])))
+
+
+@on_events("reasoning as a summary in a part of the content", "reasoning", has_reasoning)
+def summary_parts(plan: Plan) -> None:
+    """As Databricks writes that of Claude."""
+    for delta in deltas(plan):
+        thought = delta.pop("reasoning_content", None)
+        if isinstance(thought, str) and thought:
+            summary = [{"type": "summary_text", "text": thought, "signature": ""}]
+            text = delta.get("content") or []
+            rest = [{"type": "text", "text": text}] if isinstance(text, str) else text
+            delta["content"] = [{"type": "reasoning", "summary": summary}, *rest]
+
+
+@on_events("reasoning as a summary in details", "reasoning", has_reasoning)
+def summary_details(plan: Plan) -> None:
+    """As OpenRouter writes that of OpenAI, in both fields."""
+    for delta in deltas(plan):
+        thought = delta.pop("reasoning_content", None)
+        if isinstance(thought, str) and thought:
+            detail = {"type": "reasoning.summary", "summary": thought, "id": None, "index": 0}
+            delta |= {"reasoning": thought, "reasoning_details": [detail]}
+
+
+@on_events("an encrypted thought", "encrypted", streams)
+def encrypted(plan: Plan) -> None:
+    """As OpenRouter, Copilot and proxies before Bedrock add it."""
+    detail = {"type": "reasoning.encrypted", "data": "Zm9v", "id": "rs_1", "index": 0}
+    block = {"type": "thinking", "thinking": "", "signature": "Zm9v"}
+    forms: tuple[JsonObject, ...] = (
+        {"reasoning": None, "reasoning_details": [detail]},
+        {"reasoning_details": [{"type": "reasoning.text", "text": None, "signature": "Zm9v"}]},
+        {"thinking_blocks": [block], "reasoning_content": ""},
+        {"thinking_blocks": [{"type": "redacted_thinking", "data": "Zm9v"}]},
+        {"reasoning_opaque": "Zm9v"},
+        {"signature": "Zm9v"},
+    )
+    at = next(n for n, e in enumerate(plan.events) if _has_reason(e))
+    plan.events.insert(at, plan.event(plan.rng.choice(forms)))
+
+
+@on_events("a channel in every delta", "empty fields")
+def channels(plan: Plan) -> None:
+    """As Groq writes that of harmony."""
+    for delta in deltas(plan):
+        delta["channel"] = "analysis" if "reasoning_content" in delta else "final"
+
+
+@on_events("names of speakers, and sounds", "empty fields")
+def speakers(plan: Plan) -> None:
+    """As MiniMax writes them."""
+    for delta in deltas(plan):
+        delta |= {"name": "MiniMax AI", "audio_content": ""}
+
+
+@on_events("no role in deltas", "roles", streams)
+def null_roles(plan: Plan) -> None:
+    for delta in deltas(plan):
+        delta["role"] = plan.rng.choice([None, ""])
+
+
+@on_events("the text as a list beside it", "content", has_content)
+def content_list(plan: Plan) -> None:
+    """As Snowflake writes it."""
+    for delta in deltas(plan):
+        text = delta.get("content")
+        if isinstance(text, str) and text:
+            parts = [{"type": "text", "text": text}]
+            delta |= {"type": "text", "content_list": parts, "text": text}
+
+
+@on_events("parts of the content without a type", "content", has_content)
+def bare_parts(plan: Plan) -> None:
+    """As Bedrock has them."""
+    for delta in deltas(plan):
+        if isinstance(delta.get("content"), str) and delta["content"]:
+            delta["content"] = [{"text": delta["content"]}]
+
+
+@on_events("padding in every event", "heads")
+def padding(plan: Plan) -> None:
+    """As OpenAI and Mistral add it, against who listens."""
+    for event in plan.events:
+        event |= {"obfuscation": "aZ3" * plan.rng.randrange(5), "p": "abcd", "usage_type": None}
+
+
+@on_events("numbers of the engine in events", "heads")
+def engine_numbers(plan: Plan) -> None:
+    """As llama.cpp, LM Studio, Cerebras and Fireworks add them."""
+    progress = {"total": 10, "cache": 0, "processed": 5, "time_ms": 7}
+    if not plan.whole:
+        plan.events.insert(1, {**plan.event({"content": None}), "prompt_progress": progress})
+    timings = {"prompt_n": 5, "predicted_per_second": 7.5}
+    more = {"timings": timings, "stats": {}, "model_info": {"arch": "x"}, "time_info": timings}
+    plan.events[-1] |= {
+        **more,
+        "perf_metrics": timings,
+        "__verbose": {"content": "x", "stop": True},
+    }
+    for choice in choices_of(plan.events[-1]):
+        choice |= {"raw_output": {"completion": "x"}, "token_ids": [1], "stop_reason": None}
+
+
+@on_events("a name of the request in x_groq", "heads")
+def x_groq(plan: Plan) -> None:
+    for event in plan.events:
+        event.setdefault("x_groq", plan.rng.choice([None, {"id": "req_1"}, {"usage": None}]))
+
+
+@on_events("citations and searches", "heads")
+def citations(plan: Plan) -> None:
+    """As Perplexity, Qianfan and litellm add them."""
+    found = [{"url": "https://example.com", "title": "A", "index": 0}]
+    for event in plan.events:
+        event |= {"citations": ["https://example.com"], "search_results": found, "is_end": False}
+    for delta in deltas(plan):
+        delta["annotations"] = [{"type": "url_citation", "url_citation": found[0]}]
+        delta["citations"] = None
+
+
+@on_events("a reason in the delta too", "finish", streams)
+def reason_in_delta(plan: Plan) -> None:
+    for choice in choices(plan):
+        if choice.get("finish_reason") and isinstance(choice.get("delta"), dict):
+            choice["delta"]["finish_reason"] = choice["finish_reason"]
+
+
+@on_pieces("whole calls without a number and an id", "call pieces")
+def gemini_calls(plan: Plan) -> None:
+    """As Gemini's route for OpenAI's clients wrote them."""
+    others = [piece for piece in plan.pieces if piece.kind != "call"]
+    calls = [Piece("call", c.arguments, n, "", c.name) for n, c in enumerate(plan.good.calls)]
+    plan.pieces, plan.knows_ids = others + calls, False
+    plan.call_number = lambda piece, count: NOTHING
+
+
+@on_events("more in every call", "call more", has_calls)
+def more_in_calls(plan: Plan) -> None:
+    """As Gemini, Kimi and Mistral add it."""
+    signed = {"google": {"thought_signature": "Zm9v"}}
+    for piece in call_pieces(plan):
+        piece |= {"extra_content": signed, "provider_specific_fields": None}
+        if piece.get("type"):
+            piece["type"] = plan.rng.choice(["function", "builtin_function", "tool"])
+
+
+@on_pieces("white space around the arguments", "call space")
+def spaced_arguments(plan: Plan) -> None:
+    for n in range(len(plan.good.calls)):
+        own = [p for p in plan.pieces if p.kind == "call" and p.call == n and p.text]
+        if own and own[0] is not own[-1]:
+            own[0].text, own[-1].text = " " + own[0].text, own[-1].text + "\n"
+
+
+@on_body("blank lines before a whole message", "blank start")
+def blank_start(plan: Plan) -> None:
+    """As the official API and OpenRouter write while a request waits."""
+    plan.body = b"\n" * plan.rng.randrange(1, 9) + plan.body
+
+
 # Bytes.
 
 
@@ -477,6 +677,27 @@ VENDOR_KEEPING: tuple[Change, ...] = (
     empty_calls,
     text_alone,
     text_beside,
+    text_twice,
+    growing_message,
+    growing_usage,
+    usage_twice,
+    summary_parts,
+    summary_details,
+    encrypted,
+    channels,
+    speakers,
+    null_roles,
+    content_list,
+    bare_parts,
+    padding,
+    engine_numbers,
+    x_groq,
+    citations,
+    reason_in_delta,
+    gemini_calls,
+    more_in_calls,
+    spaced_arguments,
+    blank_start,
     thinking_parts,
     reasoning_parts,
     wrapped("data", code=0, msg="success"),
@@ -520,6 +741,10 @@ VENDOR_KEEPING: tuple[Change, ...] = (
     not_packed("a charset as coding", "UTF-8"),
     not_packed("a coding that is not there", "gzip"),
     setting("an early head", "early", early=b"HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n"),
+    setting("a head that says to go on", "early", early=b"HTTP/1.1 100 Continue\r\n\r\n"),
+    setting("data:[DONE]", "done", done="data:[DONE]\n\n"),
+    setting("[DONE] without a blank line", "done", done="data: [DONE]\n"),
+    setting("an event named end", "done", done="event: end\ndata: [DONE]\n\n"),
     setting("trailers", "trailers", trailers=b"x-cost: 1\r\n"),
     setting("HTTP/1.0", "ends", version="1.0", ends="close"),
 )
@@ -584,7 +809,71 @@ def other_page(plan: Plan) -> None:
     plan.body = plan.rng.choice(pages)
 
 
+@on_events("an error beside a piece of an answer", "damage")
+def error_beside(plan: Plan) -> None:
+    """As OpenRouter ends what it cannot go on with."""
+    event = plan.rng.choice(plan.events)
+    event["error"] = plan.rng.choice(
+        [{"code": "server_error", "message": "out"}, "out", {"code": 5}]
+    )
+
+
+# What vendors write where a text was cut, and where there was none to be had.
+CUT_WORDS = ("length", "max_tokens", "model_length", "content_filter", "refusal")
+FAILED_WORDS = (
+    *("network_error", "insufficient_system_resource", "MALFORMED_FUNCTION_CALL", "timeout"),
+    *("cancelled", "engine_error", "sensitive", "SAFETY", "RECITATION", "unknown", "other"),
+)
+
+
+@on_events("a reason that says that it failed", "damage")
+def failed_reason(plan: Plan) -> None:
+    word = plan.rng.choice(FAILED_WORDS)
+    for choice in choices(plan):
+        if choice["finish_reason"]:
+            choice["finish_reason"] = word
+
+
+@on_events("cut where the length ends", "damage")
+def cut_by_length(plan: Plan) -> None:
+    word = plan.rng.choice(CUT_WORDS)
+    found = [n for n, event in enumerate(plan.events) if PIECE in event]
+    if found and "message" not in str(plan.on_events):
+        del plan.events[plan.rng.choice(found) : found[-1] + 1]
+    for choice in choices(plan):
+        if choice["finish_reason"]:
+            choice["finish_reason"] = word
+    plan.is_cut = True
+
+
+@on_events("the first piece of a call is lost", "damage", streams_calls)
+def lost_start(plan: Plan) -> None:
+    starts = [
+        n
+        for n, event in enumerate(plan.events)
+        if PIECE in event and event[PIECE].kind == "call" and event[PIECE].name
+    ]
+    *others, last = [call.arguments for call in plan.good.calls]
+    # Equal arguments are those of the call before, once more.
+    is_told = len(starts) == len(plan.good.calls) and last not in others
+    if is_told and not plan.events[starts[-1]][PIECE].text:
+        del plan.events[starts[-1]]
+
+
+@on_events("the last piece of arguments is lost", "damage", streams_calls)
+def lost_end(plan: Plan) -> None:
+    found = [n for n, e in enumerate(plan.events) if PIECE in e and e[PIECE].kind == "call"]
+    own = [n for n in found if plan.events[n][PIECE].call == plan.events[found[-1]][PIECE].call]
+    if len(own) > 2 and plan.events[own[-1]][PIECE].text.strip():
+        del plan.events[own[-1]]
+
+
 VENDOR_DAMAGING: tuple[Change, ...] = (
+    error_beside,
+    failed_reason,
+    cut_by_length,
+    lost_start,
+    lost_end,
     vendor_error,
     listed_error,
     named_error,
@@ -628,5 +917,17 @@ VENDOR_CLASHES: tuple[set[str], ...] = (
     {"usage: usage in x_groq", "choices: two entries of one index"},
     {"content: text in place of a delta", "text grouping"},
     {"content: text beside a delta with a role", "text grouping"},
+    # What follows a reason may be cut itself.
+    {"message: a message that is longer than its deltas", "finish: the reason twice"},
+    # Each piece would have other white space.
+    {"call space", "call pieces: every piece has all arguments so far"},
+    # Nothing is left of such a call.
+    {"call ids: no ids", "damage: a call loses its name"},
+    # Nothing else tells such calls apart.
+    {"call pieces: whole calls without a number and an id", "call numbers"},
+    {"call pieces: whole calls without a number and an id", "call ids"},
+    {"call pieces: whole calls without a number and an id", "call id form"},
+    {"call pieces: whole calls without a number and an id", "call repeats"},
+    {"call pieces: whole calls without a number and an id", "call grouping"},
     {"done: an event named done", "noise: the whole stream once more behind its end"},
 )

@@ -5,13 +5,21 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import json
+import threading
 from typing import Any
 
 import pytest
+from gateway import events_of, gateway_before, run
+from standins import ChatServer
 
-from dsv4.serve.upstreams import http_client
+from dsv4._parse.parser import StreamParser
+from dsv4.serve.asgi import EventStream
+from dsv4.serve.backend import BackendError
+from dsv4.serve.upstreams import answer_reader, http_client, sse_reader
 from dsv4.serve.upstreams.http_client import InflatedBody
 from dsv4.serve.upstreams.sse_reader import SseReader
+from dsv4.tokens import Tokenizer
 
 MIB = 2**20
 
@@ -70,6 +78,55 @@ def test_a_long_line_is_joined_once(pieces: int) -> None:
     [line] = reader.feed(b"\n\n")
     assert len(line) == len(piece) * pieces
     assert copied == 0
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_large_event_is_read_beside_the_loop_and_written_in_pieces(
+    tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch, stream: bool
+) -> None:
+    in_loop: dict[str, int] = {}
+
+    def counted(owner: Any, name: str, place: int) -> None:
+        work = getattr(owner, name)
+
+        def work_counted(*given: Any) -> Any:
+            if threading.current_thread() is threading.main_thread():
+                in_loop[name] = max(in_loop.get(name, 0), len(given[place]))
+            return work(*given)
+
+        monkeypatch.setattr(owner, name, work_counted)
+
+    counted(answer_reader, "parse_event", 0)
+    counted(StreamParser, "feed", 1)
+    counted(EventStream, "write", 1)
+    said = "The file is here, I think.\n" * (3 * MIB // 27) + "So."
+    choice = {"index": 0, "delta": {"content": said}, "finish_reason": None}
+    end = {"index": 0, "delta": {}, "finish_reason": "stop"}
+    usage = {"prompt_tokens": 5, "completion_tokens": 5}
+    events = [{"id": "x", "choices": [each], "usage": usage} for each in (choice, end)]
+
+    async def scenario() -> None:
+        upstream = ChatServer(tokenizer, json.dumps(events))
+        async with gateway_before(upstream.running()) as g:
+            body = {"messages": [{"role": "user", "content": "Hi"}], "stream": stream}
+            _, _, text = await g.post("/v1/chat/completions", body)
+            told = events_of(text)[:-1] if stream else [text]
+            messages = [
+                each["delta" if stream else "message"] for e in told for each in e["choices"]
+            ]
+            assert "".join(each.get("content") or "" for each in messages) == said
+
+    run(scenario())
+    assert all(size < MIB for size in in_loop.values()), in_loop
+
+
+def test_an_event_without_an_end_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sse_reader, "LONGEST_EVENT", MIB)
+    for piece in (b"x" * 1000, b"data: " + b"x" * 1000 + b"\n"):
+        reader = SseReader()
+        body = iter([piece] * 2000)
+        with pytest.raises(BackendError, match="without an end"):
+            list(map(reader.feed, body))
 
 
 def test_no_step_makes_more_than_a_mebibyte() -> None:

@@ -53,8 +53,8 @@ def test_of_the_names_of_events_only_error_means_something() -> None:
 
 
 def test_a_line_without_an_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sse_reader, "LONGEST_LINE", 100)
+    monkeypatch.setattr(sse_reader, "LONGEST_EVENT", 100)
     reader = SseReader()
     reader.feed(b"data: 123456")
-    with pytest.raises(BackendError, match="a line without an end"):
+    with pytest.raises(BackendError, match="an event without an end"):
         reader.feed(b"7" * 100)

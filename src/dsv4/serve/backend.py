@@ -83,7 +83,8 @@ class Chunk:
     `experts` are those of all tokens but the last, and `weights` the versions of the weights over
     what was generated, on the last piece.
     `delta` is what a chat server sent, and `id` its name for the whole. `more` says that the next
-    piece is here too, so that both can go out together.
+    piece is here too, so that both can go out together, and `is_large` that to read this one takes
+    longer than other streams should wait.
     """
 
     text: str = ""
@@ -94,6 +95,7 @@ class Chunk:
     delta: Mapping[str, Any] | None = None
     id: str | None = None
     more: bool = False
+    is_large: bool = False
     stop_string: str | None = None
     experts: RoutedExperts | None = None
     weights: tuple[WeightsSpan, ...] = ()

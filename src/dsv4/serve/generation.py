@@ -6,16 +6,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from dsv4._completion.events import Event
+from dsv4._completion.events import ContentDelta, Event, ReasoningDelta
 from dsv4.serve.asgi import ClientGone, StreamTimer
 from dsv4.serve.backend import BackendError, Chunk, Chunks, PushedChunks, TakeChunks
 from dsv4.serve.choice_reader import ChoiceReader, joined_events
 from dsv4.serve.settings import Settings
+
+# So many characters of a text are written between two turns of the loop.
+_MOST_AT_ONCE = 256 * 1024
 
 _log = logging.getLogger("dsv4.serve")
 
@@ -44,6 +47,7 @@ class Generation:
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
     _failure: Exception | None = None
     _alive: Callable[[], Awaitable[None]] | None = None
+    _is_large: bool = False  # what takes long is read in threads
     _has_begun: bool = False  # something has gone to the client: it is too late to try again
 
     def __post_init__(self) -> None:
@@ -125,8 +129,8 @@ class Generation:
         if self._failure is not None:
             raise self._failure
         for n, reader in enumerate(self._readers):
-            waiting = deliver(n, reader.end())
-            if waiting is not None:
+            events = await asyncio.to_thread(reader.end) if self._is_large else reader.end()
+            if waiting := deliver(n, events):
                 await waiting
 
     async def _pump(self, choice: int, deliver: PassEvents) -> None:
@@ -181,6 +185,8 @@ class Generation:
 
         def taken(chunks: list[Chunk]) -> Awaitable[None] | None:
             note_chunks()
+            if chunks and chunks[0].is_large:
+                return self._taken_in_steps(choice, chunks, deliver)
             try:
                 events = read(chunks[0]) if len(chunks) == 1 else _events_of(reader, chunks)
                 if not events:
@@ -199,6 +205,23 @@ class Generation:
                 await stream.push(taken)
             else:
                 await _pulled(stream, taken)
+
+    async def _taken_in_steps(self, choice: int, chunks: list[Chunk], deliver: PassEvents) -> None:
+        """Reads large pieces in a thread, and passes them on with turns for other streams."""
+        reader, self._is_large = self._readers[choice], True
+        try:
+            events = await asyncio.to_thread(_events_of, reader, chunks)
+        except BackendError:
+            raise
+        except Exception as error:
+            raise _backend_fault(error) from error
+        self._has_begun = self._has_begun or bool(events and self._alive is not None)
+        for some in _steps(events) if reader.joins else [events]:
+            if waiting := deliver(choice, some):
+                await waiting
+            await asyncio.sleep(0)
+        if reader.is_done:
+            raise _Enough
 
     def _ended_by(
         self, reader: ChoiceReader, waiting: Awaitable[None] | None = None
@@ -255,6 +278,16 @@ def _events_of(reader: ChoiceReader, chunks: list[Chunk]) -> list[Event]:
         if reader.is_done:
             break
     return joined_events(events) if reader.joins else events
+
+
+def _steps(events: list[Event]) -> Iterator[list[Event]]:
+    """The events one by one, long texts in pieces."""
+    for event in events:
+        if not isinstance(event, (ContentDelta, ReasoningDelta)):
+            yield [event]
+            continue
+        for at in range(0, len(event.text), _MOST_AT_ONCE):
+            yield [type(event)(event.text[at : at + _MOST_AT_ONCE])]
 
 
 def _backend_fault(error: Exception) -> BackendError:

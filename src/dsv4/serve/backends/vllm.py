@@ -173,7 +173,8 @@ def with_end(chunk: Chunk, choice: JsonObject, event: JsonObject) -> Chunk:
     if reason is not None:
         chunk.finish, chunk.stop_string = read_finish(reason), read_text(choice.get("stop_reason"))
         usage = usage or choice.get("usage")  # of Moonshot
-    usage = usage or (event["x_groq"].get("usage") if "x_groq" in event else None)
+    if usage is None and event.get("x_groq"):
+        usage = event["x_groq"].get("usage")
     if usage is not None:
         chunk.counts = read_counts(usage)
     return chunk

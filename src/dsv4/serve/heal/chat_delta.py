@@ -39,21 +39,15 @@ BESIDE_DELTAS = (*_CONTENT, *_CALLS, "reasoning_content")
 # What a delta or a choice may have that is no part of the answer.
 _BESIDE = ("role", "name", "index", "delta", "message", "text", "finish_reason", "logprobs")
 _KNOWN = frozenset((*_REASONING, *_CONTENT, *_CALLS, *_BESIDE))
-# What a part of a list calls its text, by its type, and whether that is reasoning. What is
-# encrypted has nothing to show.
-_PARTS = {
-    "text": ("text", False),
-    "output_text": ("text", False),
-    "refusal": ("refusal", False),
-    "thinking": ("thinking", True),
-    "reasoning": ("text", True),
-    "reasoning.text": ("text", True),
-    "reasoning.summary": ("summary", True),
-    "reasoning.encrypted": ("", True),
-    "redacted_thinking": ("", True),
-    # A call, which `call_pieces` reads.
-    "tool_use": ("", False),
+# The types of parts of a list, and whether they are reasoning. One without a type is text.
+_PARTS: dict[str | None, bool] = {
+    **dict.fromkeys(("text", "output_text", "refusal", "summary_text", None), False),
+    **dict.fromkeys(("thinking", "reasoning", "reasoning.text", "reasoning.summary"), True),
 }
+# Where a part has its text.
+_PART_TEXTS = ("text", "thinking", "summary", "refusal")
+# What is encrypted has nothing to show, and calls are read by `call_pieces`.
+_WITHOUT_TEXT = ("reasoning.encrypted", "redacted_thinking", "tool_use")
 
 
 def with_known_names(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -122,12 +116,17 @@ def _part_texts(part: object, place: str) -> Iterator[SpokenText]:
     if isinstance(part, str):
         yield False, part
         return
-    kind = part.get("type") if isinstance(part, dict) else None
-    if not isinstance(part, dict) or kind not in _PARTS:
+    if not isinstance(part, dict):
         raise _garbage(part, place)
-    name, is_reasoning = _PARTS[kind]
-    for inner, text in _texts(part.get(name) or "", f"{place}.{name}"):
-        yield inner or is_reasoning, text
+    kind = part.get("type")
+    if kind in _WITHOUT_TEXT:
+        return
+    names = [name for name in _PART_TEXTS if name in part]
+    if kind not in _PARTS or not names:
+        raise _garbage(part, place)
+    for name in names:
+        for inner, text in _texts(part[name] or "", f"{place}.{name}"):
+            yield inner or _PARTS[kind], text
 
 
 def call_pieces(delta: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

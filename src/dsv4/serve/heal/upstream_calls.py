@@ -61,7 +61,8 @@ class UpstreamCall:
         if before is None or not self.arguments:
             return before is not None
         is_certain = bool(self.id) or before.repeats_name
-        return is_certain and (self.id, self.arguments) == (before.id, before.arguments)
+        is_same = self.arguments.strip() == before.arguments.strip()
+        return is_certain and self.id == before.id and is_same
 
     @property
     def is_complete(self) -> bool:

@@ -26,6 +26,8 @@ _CUT = {
 # How many seconds a server has to go on after a finish reason: a count of tokens may follow it, and
 # the end. Some never send that.
 _GRACE = 2.0
+# To read an event of this many bytes takes longer than other streams should wait: milliseconds.
+LARGE_EVENT = 1024 * 1024
 # More events than an answer has.
 _NEVER = 2**60
 # What an event says: a piece of the completion, or several.
@@ -45,7 +47,8 @@ class ChunkReader:
         self._read_event = read_event
         self._last: Chunk | None = None
         self.has_reason = False
-        self.takes_more = True  # as long as nothing speaks of an end
+        # As long as nothing speaks of an end, nor of an event that must be read in a thread.
+        self.takes_more = True
         self._goes_on = False  # behind a reason: then it was none, and only an end of the stream is
         # That of the last events, and the same while it can be used.
         self._form: EventForm | None = None
@@ -65,6 +68,15 @@ class ChunkReader:
         """Whether only a count of tokens can be missing."""
         return self.has_reason and not self._goes_on
 
+    async def read(self, data: bytes) -> list[Chunk]:
+        """The pieces that more of the body completes. What is large is read in a thread."""
+        if self._answer.held_size + len(data) < LARGE_EVENT:
+            return self.feed(data)
+        chunks = await asyncio.to_thread(self.feed, data)
+        for chunk in chunks:
+            chunk.is_large = True
+        return chunks
+
     def feed(self, data: bytes) -> list[Chunk]:
         """The pieces that more of the body completes; with nothing, those that its end does."""
         if self._usable_form is not None:
@@ -81,7 +93,8 @@ class ChunkReader:
                 chunks.append(chunk)
         if len(chunks) == 1:
             self._look_for_form(data, chunks[0])
-        self.takes_more = not self.has_reason and not self._answer.is_done
+        is_long = self._answer.held_size > LARGE_EVENT // 2
+        self.takes_more = not (self.has_reason or self._answer.is_done or is_long)
         is_usable = self.takes_more and self._answer.is_between_events
         self._usable_form = self._form if is_usable else None
         return chunks
@@ -147,7 +160,7 @@ class AnswerChunks(AsyncGenerator[Chunk, None]):
         async with self._open() as answer:
             body = body_of(answer)
             while not reader.is_done and (data := await self._read(body)) is not None:
-                chunks = reader.feed(data)
+                chunks = await reader.read(data)
                 for chunk in chunks:
                     chunk.more = chunk is not chunks[-1]
                     yield chunk
@@ -162,7 +175,7 @@ class AnswerChunks(AsyncGenerator[Chunk, None]):
         async with self._open() as answer:
             body = body_of(answer)
             while not reader.is_done and (data := await self._read(body)) is not None:
-                waiting = take(reader.feed(data))
+                waiting = take(await reader.read(data))
                 if waiting is not None:
                     await waiting
                 if not data:

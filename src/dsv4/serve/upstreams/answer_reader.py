@@ -48,6 +48,11 @@ class AnswerReader:
         """Whether what comes next is read as if nothing had come before."""
         return self._has_begun and not self._halves and self._sse.is_between_events
 
+    @property
+    def held_size(self) -> int:
+        """How many bytes have come of the next event."""
+        return (self._bare or self._sse).held_size
+
     def feed(self, data: bytes) -> list[JsonObject]:
         """The events that a piece of the body completes. Raises a `BackendError`."""
         if not self._has_begun:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from dsv4.serve.backend import BackendError
-from dsv4.serve.upstreams.sse_reader import LONGEST_LINE
+from dsv4.serve.upstreams.sse_reader import LONGEST_EVENT
 
 # What stands between the objects of a list.
 _BETWEEN = " \t\r\n[,]"
@@ -17,14 +17,14 @@ class BareJson:
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
-        self._size = 0
+        self.held_size = 0  # bytes that have come of the next object
         self._by_line: bool | None = None  # None until the first line has ended
 
     def feed(self, data: bytes) -> list[bytes]:
         """The objects that a piece of the body completes."""
         self._parts.append(data)
-        self._size += len(data)
-        if self._size > LONGEST_LINE:
+        self.held_size += len(data)
+        if self.held_size > LONGEST_EVENT:
             raise BackendError("the backend sent an object without an end")
         if self._by_line is False or not (b"\n" in data or b"\r" in data):
             return []
@@ -34,7 +34,7 @@ class BareJson:
             self._by_line = _is_json(found[0])
         if not self._by_line:
             return []
-        self._parts, self._size = [rest], len(rest)
+        self._parts, self.held_size = [rest], len(rest)
         return found
 
     def end(self) -> list[bytes]:

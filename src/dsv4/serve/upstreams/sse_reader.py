@@ -6,8 +6,9 @@ import re
 
 from dsv4.serve.backend import BackendError
 
-# No server sends a line this long; one that does is not sending events.
-LONGEST_LINE = 64 * 1024 * 1024
+# The experts of a long answer take 60 MB. No server sends a longer event; one that does is not
+# sending events.
+LONGEST_EVENT = 64 * 1024 * 1024
 
 
 # What is in the name of an event that is a failure: `error`, `response.failed`.
@@ -40,8 +41,14 @@ class SseReader:
         self._rest: list[bytes] = []  # of a line without an end so far
         self._rest_size = 0
         self._data: list[bytes] = []
+        self._data_size = 0
         self._is_error = False
         self._after_cr = False  # an LF that comes first belongs to the line before
+
+    @property
+    def held_size(self) -> int:
+        """How many bytes have come of the next event."""
+        return self._rest_size + self._data_size
 
     @property
     def is_between_events(self) -> bool:
@@ -79,24 +86,36 @@ class SseReader:
             if self._data and self._begins_anew(line):
                 events += self._dispatched()
             if line.startswith(b"data:"):
-                self._data.append(line[6:] if line.startswith(b"data: ") else line[5:])
+                self._add(line[6:] if line.startswith(b"data: ") else line[5:])
             else:
                 self._read_field(line)
         return events
 
     def _begins_anew(self, line: bytes) -> bool:
         """Whether a line begins another event, although none has ended the one before: some servers
-        send no blank lines. In JSON nothing can follow the end of an object but its end."""
+        send no blank lines. In JSON nothing can follow the end of an object or a list but its
+        end."""
         data = line.removeprefix(b"data:").lstrip()
-        return data.startswith((b"{", b"[", b'"')) and self._data[-1].rstrip().endswith(b"}")
+        return data.startswith((b"{", b"[", b'"')) and self._data[-1].rstrip().endswith(
+            (b"}", b"]")
+        )
 
     def _hold(self, piece: bytes) -> None:
         """Keeps a part of a line. It is joined with the others once, when the line ends."""
         if piece:
             self._rest.append(piece)
             self._rest_size += len(piece)
-        if self._rest_size > LONGEST_LINE:
-            raise BackendError("the backend sent a line without an end")
+            self._check_size()
+
+    def _add(self, data: bytes) -> None:
+        """Keeps a line of the data of an event."""
+        self._data.append(data)
+        self._data_size += len(data)
+        self._check_size()
+
+    def _check_size(self) -> None:
+        if self.held_size > LONGEST_EVENT:
+            raise BackendError("the backend sent an event without an end")
 
     def _read_field(self, line: bytes) -> None:
         """A line that does not begin as nearly all do."""
@@ -104,9 +123,9 @@ class SseReader:
             self._is_error = bool(_FAILURE.search(line, 6))
         elif line.startswith(b"error:"):
             self._is_error = True
-            self._data.append(line[6:])
+            self._add(line[6:])
         elif line.strip() == DONE:
-            self._data.append(line)
+            self._add(line)
         elif line.startswith(_NO_FIELD) or (b"{" in line and not line.startswith(_OTHER_FIELDS)):
             problem = "the backend sent something else than events"
             raise BackendError(problem, quoted=line[:80].decode("utf-8", "replace"))
@@ -114,7 +133,7 @@ class SseReader:
     def _dispatched(self) -> list[bytes]:
         """The event that a blank line ends, if there is one."""
         lines, is_error = self._data, self._is_error
-        self._data, self._is_error = [], False
+        self._data, self._data_size, self._is_error = [], 0, False
         data = b"\n".join(lines)
         if is_error:
             return [ErrorData(data)]
