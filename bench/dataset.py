@@ -15,11 +15,13 @@ import json
 import os
 import random
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -45,6 +47,8 @@ def main() -> None:
             measure_many(folder, args.lines, few)
         if args.kills:
             kill_at_random(folder, args.kills, args.few)
+            if find_spec("ray") is not None:
+                kill_a_ray_worker(folder, args.few)
 
 
 def measure_few(folder: Path, count: int) -> dict[str, Any]:
@@ -260,6 +264,33 @@ def kill_at_random(folder: Path, times: int, lines: int) -> None:
             sys.exit(f"after kills at {kept}: exit {process.returncode}, or other bytes")
         (folder / "killed.out.jsonl").unlink()
     say(f"{len(kept)} kills, after {kept} lines; {finished} runs came to their end: the same bytes")
+
+
+def kill_a_ray_worker(folder: Path, lines: int) -> None:
+    """Kills a worker of Ray's that encodes, when a third of the lines is written."""
+    process = subprocess.Popen(
+        command("few.jsonl", "-o", "killed.out.jsonl", "--engine", "ray"),
+        **{"cwd": folder, "env": environment(), "stderr": subprocess.PIPE, "text": True},
+    )
+    while process.poll() is None and journaled(folder) < lines // 3:
+        time.sleep(0.05)
+    written = journaled(folder)
+    killed = next(encoding_workers_of_ray(), None)
+    if process.poll() is not None or killed is None:
+        sys.exit(f"no worker of Ray's was there to kill: {process.communicate()[1]}")
+    os.kill(killed, signal.SIGKILL)
+    _, words = process.communicate()
+    if process.returncode or not same(folder, "killed", "two"):
+        sys.exit(f"after a worker of Ray's was killed: other bytes, or {words}")
+    say(f"a worker of Ray's killed after {written:,} of {lines:,} lines: the same bytes")
+
+
+def encoding_workers_of_ray() -> Iterator[int]:
+    """The processes of this machine that encode for Ray."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if b"ray::MapWorker(MapBatches(_RayEncoder" in (folder / "cmdline").read_bytes():
+                yield int(folder.name)
 
 
 def journaled(folder: Path) -> int:

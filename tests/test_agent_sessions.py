@@ -4,6 +4,9 @@ its home after a few turns, a fork, a sub-agent, a picture and a compaction."""
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +14,12 @@ import pytest
 
 from dsv4._inputs.agent_sessions import (
     AgentConversation,
+    in_words,
     is_agent_session,
     read_agent_session,
 )
 from dsv4._inputs.request_bodies import RequestOverrides
+from dsv4.dataset import BadLine, DatasetOptions, encode_files
 
 FOLDER = Path(__file__).with_name("agent_sessions")
 FILES = sorted(path for path in FOLDER.iterdir())
@@ -109,6 +114,45 @@ class TestBranches:
         assert (branch.branch, main.branch) == ("branch", "main")
         assert messages(main)[-1]["content"] == "Other"
         assert messages(main)[:-1] == messages(branch)[: len(messages(main)) - 1]
+
+
+BROKEN = {"cut": b'{"type": "mess\n', "no object": b"[1]\n", "no text": b"\xff\xfe\n"}
+
+
+class TestUnreadableLines:
+    @pytest.mark.parametrize("line", BROKEN.values(), ids=BROKEN)
+    @pytest.mark.parametrize("name", ["pi-1.jsonl", "codex-1.jsonl", "claude-1.jsonl"])
+    def test_a_line_in_the_middle_is_counted_and_said(self, name: str, line: bytes) -> None:
+        first, *others = (FOLDER / name).read_bytes().splitlines(keepends=True)
+        found = read_agent_session(b"".join([first, line, b"\n", *others]))
+        assert [one.unread for one in found] == [(line,)] * len(found)
+        assert in_words(found).endswith("; 1 line could not be read, so that turns may be missing")
+        assert [one.body for one in found] == [one.body for one in conversations(name)]
+
+    def test_a_last_line_that_is_being_written_is_none_of_them(self) -> None:
+        data = (FOLDER / "pi-1.jsonl").read_bytes() + b'{"type": "mess'
+        assert [one.unread for one in read_agent_session(data)] == [()]
+        assert [one.unread for one in read_agent_session(data + b"\n")] == [(b'{"type": "mess\n',)]
+
+    def test_damaged_rows_of_a_database_are_counted(self, tmp_path: Path) -> None:
+        damaged = tmp_path / "opencode.db"
+        damaged.write_bytes((FOLDER / "opencode-1.db").read_bytes())
+        with closing(sqlite3.connect(damaged)) as database, database:
+            database.execute("UPDATE part SET data = '{' WHERE id = (SELECT MIN(id) FROM part)")
+        assert {one.unread for one in read_agent_session(damaged.read_bytes())} == {(b"{\n",)}
+
+    def test_a_data_set_does_not_train_past_one(self, tmp_path: Path) -> None:
+        pytest.importorskip("tokenizers")
+        source = tmp_path / "session.jsonl"
+        data = (FOLDER / "claude-parallel-1.jsonl").read_bytes()
+        first, *others = data.splitlines(keepends=True)
+        source.write_bytes(b"".join([first, b"{\n", *others]))
+        options = DatasetOptions(jobs=1)
+        with pytest.raises(BadLine, match="not JSON"):
+            encode_files([source], tmp_path / "out.jsonl", options)
+        skipping = replace(options, on_error="skip", overwrite=True)
+        summary = encode_files([source], tmp_path / "out.jsonl", skipping)
+        assert (summary.conversations, summary.bad) == (1, 1)
 
 
 class TestContent:

@@ -56,6 +56,18 @@ def test_it_encodes_every_conversation(
     assert summary.tokens == sum(len(row["input_ids"]) for row in written)
 
 
+@pytest.mark.parametrize("split", [None, {"a": 0.5, "b": 0.5}])
+def test_an_empty_file_among_others_is_named(
+    split: Any, tmp_path: Path, vocabulary: Path, conversations: Path
+) -> None:
+    empty, out = tmp_path / "empty.jsonl", tmp_path / "out.jsonl"
+    empty.touch()
+    files = [conversations, empty, conversations]
+    summary = encode_files(files, out, tokenizer=vocabulary, jobs=1, split=split)
+    assert summary.conversations == 10
+    assert summary.notes["empty_file"] == (1, str(empty))
+
+
 class Listener(Watcher):
     def __init__(self) -> None:
         self.heard: list[str] = []

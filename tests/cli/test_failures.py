@@ -91,7 +91,15 @@ class TestFiles:
     def test_no_conversation(self, tmp_path: Path) -> None:
         empty = tmp_path / "empty.jsonl"
         empty.touch()
-        assert refused("show", empty) == f"dsv4: {empty}: found no conversation, expected one"
+        complaint = f"dsv4: {empty}: found no conversation, expected one"
+        assert refused("show", empty) == complaint
+        for content in ("", "\n \n"):
+            empty.write_text(content)
+            done = dsv4("check", empty)
+            assert (done.returncode, done.stdout) == (2, b"")
+            assert done.stderr.decode() == f"{complaint}\n"
+            assert refused("dataset", empty, "-o", tmp_path / "out.jsonl") == complaint
+        assert not (tmp_path / "out.jsonl").exists()
 
     def test_stdin_is_closed(self) -> None:
         shell = f"{' '.join(command('encode'))} <&-"

@@ -34,13 +34,15 @@ class AgentConversation(NamedTuple):
 
     `agent` is the program that wrote the file, `session` its id there, `branch` how the
     conversation came about ("main", "branch", "sub-agent", "compacted"), and `body` the request
-    that continues it, in the protocol that is nearest to the file.
+    that continues it, in the protocol that is nearest to the file. `unread` are the lines of the
+    file that are no entries: what they held is missing in some conversation.
     """
 
     agent: str
     session: str
     branch: str
     body: Body
+    unread: tuple[bytes, ...] = ()
 
     def requests(self) -> Iterator[Body]:
         """The requests that its answers came from, as far as the file tells: the conversation up to
@@ -60,15 +62,17 @@ def _is_of_model(item: Mapping[str, Any]) -> bool:
 
 def is_agent_session(start: bytes) -> bool:
     """Whether a file that begins with these bytes is an agent's session file."""
-    return start.startswith(SQLITE) or _reader_for(_entries(start)) is not None
+    return start.startswith(SQLITE) or _reader_for(_entries(start)[0]) is not None
 
 
 def in_words(conversations: Sequence[AgentConversation]) -> str:
     """What a file is, for those who gave it to a command."""
-    agent = conversations[0].agent
+    agent, unread = conversations[0].agent, len(conversations[0].unread)
+    lines = "1 line" if unread == 1 else f"{unread:,} lines"
+    lost = f"; {lines} could not be read, so that turns may be missing" if unread else ""
     listed = ", ".join(f"{n} {one.branch}" for n, one in enumerate(conversations, 1))
     copy = "what the model wrote is the client's copy of it, not the ids that were sampled"
-    return f"a session file of {agent}: {copy}; conversations: {listed}"
+    return f"a session file of {agent}: {copy}; conversations: {listed}{lost}"
 
 
 def read_agent_session(
@@ -78,7 +82,8 @@ def read_agent_session(
     database is read from. Empty where it is none, or has no conversation yet."""
     if data.startswith(SQLITE):
         return _read_opencode(data, path)
-    return conversations_of(_entries(data))
+    entries, unread = _entries(data)
+    return [one._replace(unread=tuple(unread)) for one in conversations_of(entries)]
 
 
 def conversations_of(entries: Sequence[Entry]) -> list[AgentConversation]:
@@ -87,16 +92,25 @@ def conversations_of(entries: Sequence[Entry]) -> list[AgentConversation]:
     return [] if reader is None else reader(entries)
 
 
-def _entries(data: bytes) -> list[Entry]:
-    """The objects in the lines of a file. A line that was cut off, as the last one may be while the
-    agent is writing, is passed over."""
-    found: list[Entry] = []
-    for line in data.splitlines():
-        with suppress(ValueError, RecursionError):
-            value = json.loads(line)
-            if isinstance(value, dict):
-                found.append(value)
-    return found
+def _entries(data: bytes) -> tuple[list[Entry], list[bytes]]:
+    """The objects in the lines of a file, and the lines that have none. A last line without its end
+    is one that the agent is still writing."""
+    found, unread = list[Entry](), list[bytes]()
+    for line in data.splitlines(keepends=True):
+        value = _json_object(line)
+        if value is not None:
+            found.append(value)
+        elif line.endswith((b"\n", b"\r")) and not line.isspace():
+            unread.append(line)
+    return found, unread
+
+
+def _json_object(data: str | bytes) -> Entry | None:
+    with suppress(ValueError, TypeError, RecursionError):
+        value = json.loads(data)
+        if isinstance(value, dict):
+            return value
+    return None
 
 
 def _reader_for(
@@ -235,10 +249,6 @@ def _claude_message(entry: Entry) -> dict[str, Any] | None:
     return {"role": role, "content": texts} if texts and role in ("user", "system") else None
 
 
-# What a request asked for beside its messages, and what is read of it.
-_CLAUDE_OPTIONS = ("thinking", "output_config")
-
-
 class _ClaudeShapes:
     """The system prompts and tools of requests, which newer releases write beside the messages."""
 
@@ -260,9 +270,7 @@ class _ClaudeShapes:
         known = [self._requests[one] for one in asked_by if one in self._requests]
         params, shape = known[-1] if known else ({}, {})
         model = next((m["model"] for m in reversed(answers) if m.get("model")), None)
-        options: Body = {
-            name: params[name] for name in ("thinking", "output_config") if name in params
-        }
+        options: Body = {n: params[n] for n in ("thinking", "output_config") if n in params}
         return {
             **({"model": model} if model else {}),
             "max_tokens": params.get("max_tokens", 1),
@@ -423,17 +431,26 @@ def _read_opencode(data: bytes, path: str | os.PathLike[str] | None) -> list[Age
         except sqlite3.Error:  # a database of another program
             return []
     sessions: dict[str, dict[str, tuple[Body, list[Body]]]] = {}
+    unread: dict[bytes, None] = {}
+
+    def read(text: str) -> Body:
+        value = _json_object(text)
+        if value is None:
+            unread[str(text).encode() + b"\n"] = None
+        return dict(value or {})
+
     for session, message, head, part in rows:
         messages = sessions.setdefault(session, {})
-        _, parts = messages.setdefault(message, (_dict(json.loads(head)), []))
+        _, parts = messages.setdefault(message, (read(head), []))
         if part is not None:
-            parts.append(_dict(json.loads(part)))
+            parts.append(read(part))
     return [
         AgentConversation(
             "opencode",
             session,
             "sub-agent" if parents.get(session) else "main",
             _chat_body([each for one in messages.values() for each in _opencode_messages(*one)]),
+            tuple(unread),
         )
         for session, messages in sessions.items()
         if any(parts for _, parts in messages.values())

@@ -26,7 +26,7 @@ def read_session(values: Sequence[Any]) -> PastedSession | None:
 
 def session_of(conversations: Sequence[AgentConversation]) -> PastedSession:
     """The conversation of a known agent's file that came last."""
-    agent, _, _, body = conversations[-1]
+    agent, body = conversations[-1].agent, conversations[-1].body
     turns = body["messages"] if "messages" in body else body["input"]
     return PastedSession(body, len(turns), agent, len(conversations))
 

@@ -176,12 +176,14 @@ class JsonArraySource(JsonLinesSource):
 
 
 class AgentSessionSource(JsonLinesSource):
-    """An agent's session file, whose conversations are the lines."""
+    """An agent's session file, whose conversations are the lines, and behind them what could not be
+    read: bad lines, because they may be missing in the conversations."""
 
     def lines(self, line: int, offset: int) -> Generator[bytes, None, None]:
         with _open_decompressed(self.path) as file:
             found = agent_sessions.read_agent_session(file.read(), self.path)
-        yield from (json.dumps(one.body).encode() + b"\n" for one in found[line:])
+        lines = [json.dumps(one.body).encode() + b"\n" for one in found]
+        yield from [*lines, *(found[0].unread if found else ())][line:]
 
 
 def _is_agent_session(path: str) -> bool:
@@ -309,11 +311,16 @@ def read_chunks(
     carry: Sequence[str] | None = None,
     size: ChunkSize = DEFAULT_CHUNK_SIZE,
 ) -> Iterator[InputChunk]:
-    """The lines of all files, from a position on."""
+    """The lines of all files, from a position on. An empty file is a chunk without lines."""
     for file in range(start.file, len(paths)):
         source = source_of(paths[file], column, carry)
         begin = start if file == start.file else InputPosition(file)
-        yield from _chunks_of(source, input_files.input_name(paths[file]), begin, size)
+        name = input_files.input_name(paths[file])
+        chunk = None
+        for chunk in _chunks_of(source, name, begin, size):
+            yield chunk
+        if chunk is None and not begin.line:
+            yield InputChunk(name, 1, [], InputPosition(file + 1))
 
 
 def _chunks_of(

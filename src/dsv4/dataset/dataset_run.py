@@ -32,7 +32,7 @@ from dsv4.dataset.dataset_plan import (
 )
 from dsv4.dataset.dataset_reader import InputPosition, read_chunks
 from dsv4.dataset.dataset_statistics import RunCounts, WorkerMemory, memory_of_this_process
-from dsv4.dataset.example_encoder import EncodedChunk
+from dsv4.dataset.example_encoder import WHOLE_DATASET, EncodedChunk
 from dsv4.dataset.resumable_output import (
     OutputSink,
     Progress,
@@ -137,6 +137,8 @@ def _run_to_sink(plan: DatasetPlan, sink: OutputSink, engine: Engine, watcher: W
                 watcher.advance(sink.progress)
         if sink.progress.bad and not sink.progress.conversations:
             raise BadLine(f"all {sink.progress.bad} lines are bad, the first of them: {first_bad}")
+        if not sink.progress.conversations and plan.share == WHOLE_DATASET:
+            raise DatasetError(f"{', '.join(plan.inputs)}: found no conversation, expected one")
         sink.finish()
     except KeyboardInterrupt:
         raise Interrupted(sink.stop()) from None

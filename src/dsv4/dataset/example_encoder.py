@@ -254,7 +254,9 @@ class ChunkEncoder:
         bad: list[str] = []
         rejects: list[bytes] = []
         hashes: list[bytes] = []
-        tally = _ChunkTally()
+        tally = _ChunkTally(chunk.name)
+        if not chunk.lines and self.job.share.low == 0:  # once in a split
+            tally.note(dataset_notes.EMPTY_FILE)
         for number, line in enumerate(chunk.lines, chunk.first):
             if line.isspace() or not self.job.share.includes(line):
                 hashes.append(bytes(dataset_notes.HASH_BYTES))
