@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from dsv4.compat.conformance import ConformanceCase, ConformanceOutcome
 
 SECONDS = 10
-RANDOM_CASES = 500
 MOST_CHARACTERS = 64_000_000
 
 
@@ -33,14 +32,11 @@ class ConformOptions:
     peer: list[str] = argument("COMMAND", "*")
     answer: bool = switch()
     vectors: list[str] = option(default=[], metavar="FOLDER")
-    no_recorded: bool = switch()
-    random: int = option(default=RANDOM_CASES, metavar="N")
     only: list[Literal["encode", "parse", "pieces"]] = option(default=[])
     dialect: list[DialectName] = option(default=[], choices=tuple(dsv4.DIALECTS))
     timeout: int = option(default=SECONDS, metavar="SECONDS")
     all: bool = switch()
     json: str | None = option(metavar="OUT")
-    junit: str | None = option(metavar="OUT")
 
 
 def run(args: ConformOptions) -> int:
@@ -73,27 +69,26 @@ def _answer_requests() -> int:
 
 
 def _cases(args: ConformOptions) -> Iterator[ConformanceCase]:
-    from dsv4.compat.conformance import bundled_cases, random_cases, recorded_cases
+    for case in _recorded(args.vectors):
+        if (not args.only or case.kind in args.only) and (
+            not args.dialect or case.dialect in args.dialect
+        ):
+            yield case
 
-    def all_cases() -> Iterator[ConformanceCase]:
-        yield from random_cases(args.random, tuple(args.dialect or dsv4.DIALECTS))
-        if not args.vectors and not args.no_recorded:
-            yield from bundled_cases()
-        for folder in args.vectors:
-            if not Path(folder).is_dir():
-                raise Failure(f"--vectors: {folder}: found no such folder")
-            try:
-                yield from recorded_cases(Path(folder))
-            except (OSError, ValueError, KeyError) as error:
-                reason = os_error_reason(error) if isinstance(error, OSError) else repr(error)
-                raise Failure(f"--vectors: {folder}: {reason}") from None
 
-    for case in all_cases():
-        if args.only and case.kind not in args.only:
-            continue
-        if args.dialect and case.dialect not in args.dialect:
-            continue
-        yield case
+def _recorded(folders: list[str]) -> Iterator[ConformanceCase]:
+    from dsv4.compat.conformance import bundled_cases, recorded_cases
+
+    if not folders:
+        yield from bundled_cases()
+    for folder in folders:
+        if not Path(folder).is_dir():
+            raise Failure(f"--vectors: {folder}: found no such folder")
+        try:
+            yield from recorded_cases(Path(folder))
+        except (OSError, ValueError, KeyError) as error:
+            reason = os_error_reason(error) if isinstance(error, OSError) else repr(error)
+            raise Failure(f"--vectors: {folder}: {reason}") from None
 
 
 # The other implementation.
@@ -160,8 +155,6 @@ def _finish(args: ConformOptions, outcomes: list[ConformanceOutcome]) -> int:
     report = _report(outcomes)
     if args.json is not None and args.json != "-":
         write_text(args.json, json_text(report, indent=2) + "\n")
-    if args.junit is not None:
-        write_text(args.junit, _junit(outcomes))
     with output() as file:
         if args.json == "-":
             file.write(json_text(report, indent=2) + "\n")
@@ -228,20 +221,3 @@ def _text(outcomes: list[ConformanceOutcome], shows_all: bool) -> Iterator[str]:
     if not shows_all and len(_failed(outcomes)) > len(_by_section(outcomes)):
         yield ""
         yield "Of each section the first is shown; --all prints all of them."
-
-
-def _junit(outcomes: list[ConformanceOutcome]) -> str:
-    from dsv4.verify.report_views import html_text, junit_suite
-
-    cases = []
-    for each in outcomes:
-        failure = f'message="{html_text(each.section)}">{html_text(each.difference)}'
-        inside = {
-            "pass": "",
-            "fail": f"<failure {failure}</failure>",
-            "unsupported": "<skipped/>",
-        }[each.verdict]
-        names = f'classname="dsv4.conform.{each.case.kind}.{each.case.dialect}"'
-        names += f' name="{html_text(each.case.name)}"'
-        cases.append(f"<testcase {names}>{inside}</testcase>")
-    return junit_suite("dsv4 conform", cases, len(_failed(outcomes)))

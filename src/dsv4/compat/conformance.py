@@ -7,7 +7,6 @@ is recorded (the vectors and corpora of the repository) or what this implementat
 from __future__ import annotations
 
 import json
-import random
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -17,17 +16,16 @@ from zipfile import ZipFile
 
 from dsv4._completion.message import assemble
 from dsv4._encode.encode import encode
-from dsv4._format.dialects import DIALECTS, dialect_named
+from dsv4._format.dialects import dialect_named
 from dsv4._format.tokens import Special, markup
 from dsv4._parse.parse import parse
 from dsv4._parse.parser import StreamParser
-from dsv4.compat import release, release_v32
+from dsv4.compat import release, release_v32, release_v41, release_v41_1017
 from dsv4.errors import Error, mismatch, short_repr
 from dsv4.tokens.coder import common_prefix_length
 
 ConformanceKind: TypeAlias = Literal["encode", "parse", "pieces"]
 KINDS: tuple[ConformanceKind, ...] = ("encode", "parse", "pieces")
-ROLES = {"system", "user", "assistant", "tool", "latest_reminder", "developer"}
 EXCERPT = 40
 # The sections of docs/format.md that say what a part of a prompt is.
 _SECTIONS = {
@@ -189,79 +187,6 @@ def _declared(tools: Mapping[str, Any] | None) -> list[Any]:
     ]
 
 
-_TEXTS = ("Hi", "", "  two\n\nlines ", "naïve 北京 🛰", "<b>&amp;</b>", '{"a": [1, 2.50, null]}')
-_VALUES = ("x", "", "2>&1", 0, -1.5, True, None, [1, {"a": "b"}], {"k": "é"})
-
-
-def random_cases(count: int, dialects: tuple[str, ...] = tuple(DIALECTS)) -> Iterator[Any]:
-    """Conversations at random, the same every time, encoded here and read back here."""
-    for number in range(count):
-        chance = random.Random(number)
-        dialect = chance.choice(dialects)
-        request = _random_request(chance, dialect)
-        name = f"random:{number}"
-        expected = own_answer(request)
-        if "unsupported" in expected:
-            continue
-        yield ConformanceCase(name, "encode", dialect, request, expected)
-        text = _random_completion(chance, dialect)
-        reading = {"do": "parse", "dialect": dialect, "text": text, "thinking_mode": "chat"}
-        strict = {**reading, "strict": True}
-        yield ConformanceCase(f"{name} read", "parse", dialect, strict, own_answer(strict))
-
-
-def _random_request(chance: random.Random, dialect: str) -> dict[str, Any]:
-    messages: list[Any] = []
-    if chance.random() < 0.6:
-        system: dict[str, Any] = {"role": "system", "content": chance.choice(_TEXTS)}
-        if chance.random() < 0.5:
-            system["tools"] = _declared({"run": {"command": "string"}, "größe": None})
-        messages.append(system)
-    for turn in range(chance.randint(1, 4)):
-        messages.append({"role": "user", "content": chance.choice(_TEXTS)})
-        if chance.random() < 0.6:
-            messages += _random_answer(chance, turn)
-    if messages[-1]["role"] == "assistant":
-        messages.append({"role": "user", "content": chance.choice(_TEXTS)})
-    request: dict[str, Any] = {"do": "encode", "dialect": dialect, "messages": messages}
-    request["thinking_mode"] = chance.choice(("thinking", "chat"))
-    if chance.random() < 0.3:
-        request["drop_thinking"] = chance.random() < 0.5
-    return request
-
-
-def _random_answer(chance: random.Random, turn: int) -> list[Any]:
-    answer: dict[str, Any] = {"role": "assistant", "content": chance.choice(_TEXTS)}
-    if chance.random() < 0.5:
-        answer["reasoning_content"] = chance.choice(_TEXTS)
-    if chance.random() < 0.5:
-        return [answer]
-    ids = [f"call_{turn}{n}" for n in range(chance.randint(1, 2))]
-    answer["tool_calls"] = [
-        {"id": id, "type": "function", "function": _random_function(chance)} for id in ids
-    ]
-    results = [{"role": "tool", "tool_call_id": id, "content": chance.choice(_TEXTS)} for id in ids]
-    return [answer, *results]
-
-
-def _random_function(chance: random.Random) -> dict[str, str]:
-    arguments = {
-        name: chance.choice(_VALUES) for name in ("command", "size")[: chance.randint(0, 2)]
-    }
-    return {"name": "run", "arguments": json.dumps(arguments, ensure_ascii=False)}
-
-
-def _random_completion(chance: random.Random, dialect: str) -> str:
-    """What a model writes that follows the format, or, at times, the start of it."""
-    question: Any = [{"role": "user", "content": "Hi"}]
-    calls = [{"type": "function", "function": _random_function(chance)}]
-    answer: Any = {"role": "assistant", "content": "Ok.", "tool_calls": calls}
-    options: Any = {"thinking": False, "dialect": dialect}
-    before, whole = (str(encode(m, **options)) for m in (question, [*question, answer]))
-    text = whole.removeprefix(before)
-    return text if chance.random() < 0.8 else text[: chance.randrange(1, len(text))]
-
-
 # What this implementation answers.
 
 
@@ -284,29 +209,24 @@ _NAMES = {
     "add_default_bos_token": "bos",
     "context": "context",
 }
+_MODULES: dict[str, Any] = {
+    **{"v4": release, "v3.2": release_v32},
+    **{"v4.1": release_v41, "v4.1-1017": release_v41_1017},
+}
 
 
 def _own_encoding(request: Mapping[str, Any]) -> dict[str, Any]:
-    dialect, messages = request["dialect"], request["messages"]
+    dialect = request["dialect"]
+    module = _MODULES.get(dialect) or release.ReleasedFunctions(dialect_named(dialect))
     named = {name: request[name] for name in _NAMES if name in request}
-    if dialect in ("v4", "v3.2"):
-        module: Any = release if dialect == "v4" else release_v32
-        return {"prompt": module.encode_messages(messages, request["thinking_mode"], **named)}
-    every = [*messages, *(named.get("context") or ())]
-    if not messages or any(m.get("role") not in ROLES - {"developer"} for m in every):
-        return {
-            "unsupported": "what the released module does with such messages, nothing else does"
-        }
-    options: dict[str, Any] = {_NAMES[name]: value for name, value in named.items()}
-    options["thinking"] = request["thinking_mode"] == "thinking"
-    return {"prompt": str(encode(messages, dialect=dialect, **options))}
+    encoded = module.encode_messages(request["messages"], request["thinking_mode"], **named)
+    return {"prompt": encoded}
 
 
 def _own_reading(request: Mapping[str, Any]) -> dict[str, Any]:
     dialect = request["dialect"]
-    if request.get("strict") and dialect in ("v4", "v3.2"):
-        module: Any = release if dialect == "v4" else release_v32
-        read = module.parse_message_from_completion_text
+    if request.get("strict") and dialect in _MODULES:
+        read = _MODULES[dialect].parse_message_from_completion_text
         return {"message": read(request["text"], request["thinking_mode"])}
     options: dict[str, Any] = {
         "thinking": request["thinking_mode"] == "thinking",
