@@ -221,6 +221,7 @@ class Dialect:
         @property
         def made(self) -> Made:
             """What other packages make of a dialect, once: `made[kind]` is `kind(dialect)`."""
+            ...
 
     def __post_init__(self) -> None:
         if None not in self.efforts:

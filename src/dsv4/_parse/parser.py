@@ -130,7 +130,8 @@ class StreamParser:
         if prefix:
             self._continue(prefix)
         if respelling is not None:  # from here on, so that nothing is asked for each piece
-            self.__class__, self._respelling = _RespelledParser, respelling
+            self._respelling = respelling
+            self.__class__ = _RespelledParser  # pyright: ignore[reportAttributeAccessIssue]
 
     # What comes in, and what may go by.
 
@@ -350,7 +351,7 @@ class StreamParser:
 class _RespelledParser(StreamParser):
     """A parser of a dialect that spells V4's markup in another way."""
 
-    _respelling: Respelling
+    _respelling: Respelling  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def feed(self, text: str) -> list[Event]:
         if not isinstance(text, str):

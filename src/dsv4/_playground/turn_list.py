@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from dsv4._encode.inputs import fields_of
@@ -131,7 +132,7 @@ def _logged_turns(
             tokenizer, no_tokens = tokenizer_for(context.tokenizer, prompt)
             meter = PromptMeter(tokenizer)
         measured = meter.measure(prompt)
-        nearest = max(held, key=lambda one: meter.shared(one, measured), default=None)
+        nearest = max(held, key=partial(meter.shared, b=measured), default=None)
         kept = 0 if nearest is None else meter.shared(nearest, measured)
         before = nearest.size if nearest is not None and kept else 0
         listed.append(ListedTurn(n, measured.size, before, kept, _words(before, kept), repairs))
