@@ -28,9 +28,9 @@ from dsv4.api.protocols import PROTOCOLS
 from dsv4.serve.backend import BackendError
 from dsv4.serve.backends.openai_compatible import ChatServerBackend
 from dsv4.serve.choice_reader import total_usage
-from dsv4.serve.client_errors import client_error
 from dsv4.serve.heal.healing_reader import HealingReader
 from dsv4.serve.heal.upstream_habits import UpstreamHabits
+from dsv4.serve.reported_route import client_error
 from dsv4.serve.settings import Settings
 from dsv4.serve.upstreams.http_client import HttpConnection
 

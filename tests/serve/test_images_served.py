@@ -28,8 +28,8 @@ from dsv4._format import tokens
 from dsv4._format.dialects import dialect_named
 from dsv4.errors import ImageError
 from dsv4.serve.backend import ImageSupport
+from dsv4.serve.backend_watch import images_in_words
 from dsv4.serve.banner import banner_text, summary_of_settings
-from dsv4.serve.images.engine_support import images_in_words
 from dsv4.serve.images.image_fetcher import ImageFetcher
 from dsv4.serve.images.request_images import RequestImages
 from dsv4.serve.settings import Settings

@@ -11,7 +11,7 @@ from standins import THINK_END, Scripted
 
 from dsv4.serve import Chunk
 from dsv4.serve.access.api_keys import WrongKeys, read_keys
-from dsv4.serve.access.key_limits import read_limits
+from dsv4.serve.access.key_usage import read_limits
 from dsv4.serve.settings import SettingError
 
 CHAT = {"messages": [{"role": "user", "content": "Hi"}]}

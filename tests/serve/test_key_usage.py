@@ -17,9 +17,9 @@ from standins import THINK_END, Scripted, free_port, redis_server
 
 from dsv4.serve import Chunk
 from dsv4.serve.access import redis_usage
-from dsv4.serve.access.key_limits import KeyLimits
 from dsv4.serve.access.key_usage import (
     KeyLimitReached,
+    KeyLimits,
     KeyMeter,
     KeyUsage,
     MachineUsage,
@@ -27,7 +27,7 @@ from dsv4.serve.access.key_usage import (
 )
 from dsv4.serve.access.redis_usage import RedisUsage
 from dsv4.serve.settings import SettingError, Settings
-from dsv4.serve.storage import watched_store
+from dsv4.serve.storage import turn_stores
 
 # What gives the meter of another process.
 MakeMeter: TypeAlias = Callable[[], KeyMeter]
@@ -42,7 +42,7 @@ def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A Redis that has failed is asked again at once."""
-    monkeypatch.setattr(watched_store, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(turn_stores, "RETRY_SECONDS", 0.0)
 
 
 @pytest.fixture(params=["process", "machine", "redis"])

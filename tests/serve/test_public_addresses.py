@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from dsv4.serve.images.public_addresses import NameResolver, is_public
+from dsv4.serve.images.image_fetcher import NameResolver, is_public
 
 PUBLIC = [
     "1.1.1.1",

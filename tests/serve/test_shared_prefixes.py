@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsv4.serve.seen_prefixes import SeenPrefixes
+from dsv4.serve.gateway_state import SeenPrefixes
 
 IDS = st.lists(st.integers(0, 3), max_size=30)
 

@@ -13,7 +13,7 @@ import pytest
 from served_process import ServedProcess, served
 
 from dsv4.serve.settings import SettingError, Settings
-from dsv4.serve.workers.tls import check_certificate
+from dsv4.serve.workers.uvicorn_runner import check_certificate
 
 pytestmark = [
     pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed"),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dsv4.serve.settings import SettingError
-from dsv4.serve.storage.turn_seal import MAX_SEALED, TurnSeal, read_seal
+from dsv4.serve.storage.stored_turns import MAX_SEALED, TurnSeal, read_seal
 
 SEAL = TurnSeal(b"a key of sixteen+")
 

@@ -13,7 +13,7 @@ from aiohttp import web
 from gateway import Gateway, gateway, run
 from standins import DONE, ChatServer, CompletionsServer, VllmServer, event
 
-from dsv4.serve.client_errors import client_error
+from dsv4.serve.reported_route import client_error
 from dsv4.serve.upstreams.upstream_failures import LONGEST_WAIT, failure, waiting_time
 from dsv4.tokens import Tokenizer
 

@@ -13,9 +13,8 @@ from gateway import gateway, run
 from standins import THINK_END, Scripted, free_port, redis_server
 
 from dsv4.serve import Chunk
-from dsv4.serve.storage import watched_store
-from dsv4.serve.storage.turn_stores import MemoryTurnStore, StoreFailure
-from dsv4.serve.storage.watched_store import StoreWatch, WatchedStore
+from dsv4.serve.storage import turn_stores
+from dsv4.serve.storage.turn_stores import MemoryTurnStore, StoreFailure, StoreWatch, WatchedStore
 
 
 class Fickle(MemoryTurnStore):
@@ -47,7 +46,7 @@ class Fickle(MemoryTurnStore):
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A store that has failed is asked again at once, unless a test says otherwise."""
-    monkeypatch.setattr(watched_store, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(turn_stores, "RETRY_SECONDS", 0.0)
 
 
 def test_what_is_put_while_it_is_away_is_found_and_brought_when_it_is_back() -> None:
@@ -91,7 +90,7 @@ def test_each_change_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_an_outage_does_not_cost_each_request_a_question(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watched_store, "RETRY_SECONDS", 3600.0)
+    monkeypatch.setattr(turn_stores, "RETRY_SECONDS", 3600.0)
 
     async def scenario() -> None:
         inner = Fickle()

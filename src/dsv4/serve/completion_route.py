@@ -24,14 +24,13 @@ from dsv4.serve import asgi
 from dsv4.serve.access.api_keys import Key
 from dsv4.serve.backend import BackendError, Options
 from dsv4.serve.body_limits import check_choices, check_counts, read_json
-from dsv4.serve.client_errors import unknown_model
 from dsv4.serve.completion_run import CompletionClient, CompletionRun, PreparedT
 from dsv4.serve.gateway_state import GatewayState
 from dsv4.serve.observe.inspector import OnBegin
 from dsv4.serve.observe.logs import RequestReport
 from dsv4.serve.prepared_request import ReceivedRequest
 from dsv4.serve.prompt_encoding import LARGE_BODY
-from dsv4.serve.reported_route import ReportedRoute
+from dsv4.serve.reported_route import ReportedRoute, unknown_model
 from dsv4.serve.sessions.session_calls import SessionEntry
 
 

@@ -34,13 +34,13 @@ from dsv4.serve import asgi
 from dsv4.serve.access.api_keys import Key
 from dsv4.serve.backend import AnyBackend, BackendError, BackendOverflow, Chunks
 from dsv4.serve.choice_reader import ChoiceReader, total_usage
-from dsv4.serve.client_errors import BrokenOff, client_error, is_expected
 from dsv4.serve.gateway_state import GatewayState
 from dsv4.serve.generation import Generation, PassEvents
 from dsv4.serve.images.sent_images import picture_ids
 from dsv4.serve.observe.logs import by_itself, log_healed
 from dsv4.serve.observe.records import Exchange
 from dsv4.serve.prepared_request import PreparedRequest
+from dsv4.serve.reported_route import BrokenOff, client_error, is_expected
 from dsv4.serve.sessions.session_calls import SessionEntry
 from dsv4.serve.storage.stored_turns import SampledCall, SampledTurn
 from dsv4.serve.upstreams.engine_pool import EngineLease, PromptPrefix

@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import logging
 import os
+from array import array
+from collections import OrderedDict, deque
 from collections.abc import Sequence
 from functools import partial
 
 from dsv4.api import ApiError
-from dsv4.serve.access.access_control import AccessControl
+from dsv4.serve.access.api_keys import AccessControl
 from dsv4.serve.access.stream_gate import StreamGate
 from dsv4.serve.asgi import Drain
 from dsv4.serve.backend import AnyBackend, is_chat
@@ -24,7 +26,6 @@ from dsv4.serve.observe.metrics import Metrics
 from dsv4.serve.observe.records import Recorder
 from dsv4.serve.observe.tracing import tracing_for
 from dsv4.serve.prepared_request import EncodedPrompt
-from dsv4.serve.seen_prefixes import SeenPrefixes
 from dsv4.serve.served_model import ServedModel
 from dsv4.serve.sessions import session_store_for
 from dsv4.serve.sessions.session_calls import Sessions
@@ -33,6 +34,34 @@ from dsv4.serve.storage import ConversationStorage
 from dsv4.serve.upstreams.engine_pool import Engine, EnginePool
 from dsv4.serve.worker_threads import WorkerThreads
 from dsv4.tokens import Tokenizer
+from dsv4.tokens.coder import common_prefix_length
+
+_OWNERS = 256
+_PER_OWNER = 8
+
+
+class SeenPrefixes:
+    """The last token sequences of each owner, prompts with what was sampled after them: how much
+    of a new prompt they share is what a prefix cache saves."""
+
+    def __init__(self) -> None:
+        self._last: OrderedDict[str, deque[array[int]]] = OrderedDict()
+
+    def shared(self, owner: str, ids: Sequence[int]) -> int:
+        """How many tokens a prompt shares with the best of the owner's last sequences."""
+        prompt, sequences = array("I", ids), self._last.get(owner, ())
+        return max((common_prefix_length(prompt, earlier) for earlier in sequences), default=0)
+
+    def note(self, owner: str, ids: Sequence[int]) -> None:
+        """Remembers a sequence; one that it continues goes."""
+        sequences = self._last.setdefault(owner, deque(maxlen=_PER_OWNER))
+        self._last.move_to_end(owner)
+        new = array("I", ids)
+        for earlier in [each for each in sequences if new[: len(each)] == each]:
+            sequences.remove(earlier)
+        sequences.append(new)
+        while len(self._last) > _OWNERS:
+            self._last.popitem(last=False)
 
 
 class GatewayState:

@@ -26,13 +26,12 @@ from dsv4.serve.access.api_keys import ANONYMOUS, Key
 from dsv4.serve.backend import BackendError
 from dsv4.serve.body_limits import check_counts, read_json
 from dsv4.serve.choice_reader import joined_events
-from dsv4.serve.client_errors import unknown_model
 from dsv4.serve.gateway_state import GatewayState
 from dsv4.serve.observe.logs import RequestReport
 from dsv4.serve.observe.metrics import CONTENT_TYPE
 from dsv4.serve.prepared_request import EncodedPrompt
 from dsv4.serve.prompt_encoding import encoded_now
-from dsv4.serve.reported_route import ReportedRoute
+from dsv4.serve.reported_route import ReportedRoute, unknown_model
 from dsv4.serve.worker_threads import Cancellation
 from dsv4.tokens import IdParser
 

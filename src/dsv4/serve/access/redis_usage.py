@@ -17,8 +17,7 @@ from uuid import uuid4
 from dsv4.serve.access.key_usage import DAY, KeyUsage, UsageChange, UsageTable
 from dsv4.serve.settings import without_password
 from dsv4.serve.storage.redis_store import redis_at, redis_failures, scripts_in
-from dsv4.serve.storage.turn_stores import StoreFailure
-from dsv4.serve.storage.watched_store import StoreWatch
+from dsv4.serve.storage.turn_stores import StoreFailure, StoreWatch
 
 _log = logging.getLogger("dsv4.serve")
 

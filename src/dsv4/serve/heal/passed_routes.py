@@ -24,11 +24,10 @@ from dsv4.serve.access.api_keys import Key
 from dsv4.serve.backend import BackendError, PassedAnswer, PassingBackend
 from dsv4.serve.body_limits import choices_in
 from dsv4.serve.choice_reader import ChoiceReader
-from dsv4.serve.client_errors import client_error
 from dsv4.serve.gateway_state import GatewayState
 from dsv4.serve.observe.logs import RequestReport
 from dsv4.serve.observe.records import PASSED, Exchange
-from dsv4.serve.reported_route import ReportedRoute
+from dsv4.serve.reported_route import ReportedRoute, client_error
 
 # What every key may use. `/*` stands for everything below.
 USUAL_ROUTES = (

@@ -10,16 +10,17 @@ from contextlib import suppress
 
 from dsv4.serve.settings import Settings, without_password
 from dsv4.serve.storage.stored_conversations import StoredResponses, StoredThreads
-from dsv4.serve.storage.stored_turns import SampledTurns
-from dsv4.serve.storage.turn_seal import read_seal
+from dsv4.serve.storage.stored_turns import SampledTurns, read_seal
 from dsv4.serve.storage.turn_stores import (
     MOST_TURNS,
+    RETRY_SECONDS,
     MemoryTurnStore,
     SqliteTurnStore,
     StoreFailure,
+    StoreWatch,
     TurnStore,
+    WatchedStore,
 )
-from dsv4.serve.storage.watched_store import RETRY_SECONDS, StoreWatch, WatchedStore
 
 
 def store_for(settings: Settings) -> TurnStore | None:

@@ -1,4 +1,4 @@
-"""The app under uvicorn: sockets, signals, worker processes."""
+"""The app under uvicorn: sockets, certificates, signals, worker processes."""
 
 from __future__ import annotations
 
@@ -22,19 +22,42 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from dsv4.errors import Error
 from dsv4.serve import app
+from dsv4.serve.access.api_keys import refuse_open_file
 from dsv4.serve.asgi import MOST_HEADERS, WRITE_NOW
 from dsv4.serve.backend import BackendError
+from dsv4.serve.backend_watch import images_in_words
 from dsv4.serve.banner import ServerSummary, banner_text
 from dsv4.serve.gateway_state import GatewayState
-from dsv4.serve.images.engine_support import images_in_words
 from dsv4.serve.observe.logs import configure_logs, logger
 from dsv4.serve.observe.metrics import count_together, forget_dead_workers
 from dsv4.serve.observe.tracing import export_traces
 from dsv4.serve.settings import SettingError, Settings, load, to_environ, without_password
 from dsv4.serve.upstreams.network_path import proxy_of
 from dsv4.serve.workers.reload import check_models, reload
-from dsv4.serve.workers.tls import check_certificate, use_certificate
 from dsv4.serve.workers.worker_supervisor import CANNOT_START, Supervisor
+
+
+def check_certificate(settings: Settings) -> None:
+    """Raises a `SettingError` for a certificate that cannot be used: one that does not fit its
+    key, or a key with a password, for which nobody could be asked."""
+    if settings.tls_cert is None or settings.tls_key is None:
+        return
+    refuse_open_file("tls_key", settings.tls_key, settings)
+    use_certificate(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), settings)
+
+
+def use_certificate(context: ssl.SSLContext, settings: Settings) -> None:
+    """Lets new connections use the certificate as it is now. Raises a `SettingError`."""
+    assert settings.tls_cert is not None
+    files = f"{settings.tls_cert}, {settings.tls_key}"
+    try:
+        context.load_cert_chain(settings.tls_cert, settings.tls_key, password=lambda: "")
+    except ssl.SSLError as error:
+        reason = (error.reason or str(error)).lower().replace("_", " ")
+        expected = "expected a certificate and its own key, both as PEM and without a password"
+        raise SettingError("tls_cert", f"{files}: {reason}, {expected}") from None
+    except OSError as error:
+        raise SettingError("tls_cert", f"{files}: {error.strerror or error}") from None
 
 
 class BoundedProtocol(HttpToolsProtocol):
