@@ -361,16 +361,6 @@ def to_toml(settings: Settings) -> str:
     return "\n".join(lines) + "\n"
 
 
-def to_environ(settings: Settings) -> dict[str, str]:
-    """The settings as variables, for processes that are started with them."""
-    values = {f.name: getattr(settings, f.name) for f in dataclasses.fields(settings)}
-    return {
-        f"DSV4_{name.upper()}": ",".join(value) if isinstance(value, tuple) else str(value)
-        for name, value in values.items()
-        if value is not None and name != "config"
-    }
-
-
 def _toml_value(value: object) -> str:
     if isinstance(value, tuple):
         return "[" + ", ".join(map(_toml_value, value)) + "]"

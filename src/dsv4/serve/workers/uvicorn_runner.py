@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
-import signal
 import socket
 import ssl
 import sys
 import time
 from collections.abc import Callable, Coroutine
-from dataclasses import replace
 from functools import partial
 from types import FrameType
 from typing import Any
@@ -31,10 +28,17 @@ from dsv4.serve.gateway_state import GatewayState
 from dsv4.serve.observe.logs import configure_logs, logger
 from dsv4.serve.observe.metrics import count_together, forget_dead_workers
 from dsv4.serve.observe.tracing import export_traces
-from dsv4.serve.settings import SettingError, Settings, load, to_environ, without_password
+from dsv4.serve.settings import SettingError, Settings, without_password
 from dsv4.serve.upstreams.network_path import proxy_of
 from dsv4.serve.workers.reload import check_models, reload
-from dsv4.serve.workers.worker_supervisor import CANNOT_START, Supervisor
+from dsv4.serve.workers.worker_supervisor import (
+    CANNOT_START,
+    REQUESTS,
+    Supervisor,
+    request_signals,
+    requests_held,
+    take_requests,
+)
 
 
 def check_certificate(settings: Settings) -> None:
@@ -139,8 +143,6 @@ def _written_now(cycle: RequestResponseCycle, data: bytes) -> bool:
 # seconds its request is here, and is answered: if the connection were closed, the client would see
 # a reset.
 _FOR_LAST_REQUESTS = 0.2
-# What a signal asks of a server that runs, by its name: not every system has all of them.
-_REQUESTS = {"SIGHUP": "reload", "SIGUSR1": "summarize", "SIGUSR2": "retire"}
 
 
 class GatewayServer(uvicorn.Server):
@@ -194,10 +196,10 @@ class GatewayServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         loop = asyncio.get_running_loop()
-        for name, request in _REQUESTS.items():
-            if hasattr(signal, name):
-                action = getattr(self, request)
-                loop.add_signal_handler(getattr(signal, name), self._begin, action)
+        for request in request_signals():
+            action = getattr(self, REQUESTS[request.name])
+            loop.add_signal_handler(request, self._begin, action)
+        take_requests()
 
     async def reload(self) -> None:
         """Reloads what the gateway reloads, and the certificate."""
@@ -216,7 +218,7 @@ class GatewayServer(uvicorn.Server):
 
     async def retire(self) -> None:
         """Leaves new connections to other workers, and ends once its streams are done."""
-        if self.config.workers == 1:
+        if self._gateway.settings.workers == 1:
             return  # there are no others
         await self._accept_no_more()
         for connection in list(self.server_state.connections):
@@ -239,7 +241,16 @@ def serve(
 
     `listens` is called with the server's URL once connections are accepted.
     """
-    _wait_for_signals()
+    with requests_held():  # what comes before the server takes them must not end the process
+        return _serve(settings, say, listens, banner)
+
+
+def _serve(
+    settings: Settings,
+    say: Callable[[str], None],
+    listens: Callable[[str], None],
+    banner: Callable[[Settings, ServerSummary], str],
+) -> int:
     check_certificate(settings)
     # What is wrong with the settings is said before anything is bound.
     gateway = app(settings)
@@ -253,24 +264,23 @@ def serve(
         listening.close()
         raise
     listens(url)
-    _limit_headers(settings)
     configure_logs(settings)
-    export_traces(settings)
-    calm_collector()
-    config = _uvicorn_config(settings, gateway)
     if settings.workers > 1:
-        os.environ[_CONFIG] = (settings.config or "") if gateway.state.server.follows_file else ""
-        _run_workers(settings, config, listening, gateway.state.server)
-        return 0
-    _show_metrics(gateway.state.server)
-    GatewayServer(config).run(sockets=[listening])
+        _run_workers(settings, listening, gateway.state.server)
+    else:
+        _show_metrics(gateway.state.server)
+        _gateway_server(settings, gateway).run(sockets=[listening])
     return 0
 
 
-def _uvicorn_config(settings: Settings, gateway: Starlette) -> uvicorn.Config:
-    return uvicorn.Config(
-        gateway if settings.workers == 1 else f"{__name__}:app_of_environment",
-        factory=settings.workers > 1,
+def _gateway_server(settings: Settings, gateway: Starlette) -> GatewayServer:
+    """The server of this process, ready to run."""
+    BoundedProtocol.max_header = settings.max_header
+    BoundedProtocol.head_timeout = settings.body_timeout
+    export_traces(settings)
+    calm_collector()
+    config = uvicorn.Config(
+        gateway,
         http=BoundedProtocol,
         loop="uvloop" if sys.platform != "win32" else "asyncio",
         ws="none",
@@ -281,20 +291,18 @@ def _uvicorn_config(settings: Settings, gateway: Starlette) -> uvicorn.Config:
         timeout_keep_alive=75,
         ssl_certfile=settings.tls_cert,
         ssl_keyfile=settings.tls_key,
-        workers=settings.workers,
         backlog=2048,
     )
+    return GatewayServer(config)
 
 
-def _run_workers(
-    settings: Settings, config: uvicorn.Config, listening: socket.socket, server: GatewayState
-) -> None:
+def _run_workers(settings: Settings, listening: socket.socket, server: GatewayState) -> None:
     """Serves in several processes until a signal ends them."""
-    os.environ.update(to_environ(settings))
     with count_together():
         _show_metrics(server)
         summarize = server.metrics.log_summary
-        workers = Supervisor(config, [listening], GatewayServer, settings, summarize)
+        work = partial(_serve_as_worker, settings, server.follows_file, listening)
+        workers = Supervisor(settings, work, summarize)
         workers.run()
         if server.heals:
             summarize()
@@ -319,45 +327,31 @@ def calm_collector() -> None:
     gc.set_threshold(*_GC_THRESHOLDS)
 
 
-def _wait_for_signals() -> None:
-    """What comes before the server listens for it must not end the process."""
-    for name in _REQUESTS:
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), signal.SIG_IGN)
-
-
-def _limit_headers(settings: Settings) -> None:
-    BoundedProtocol.max_header = settings.max_header
-    BoundedProtocol.head_timeout = settings.body_timeout
-
-
 def _show_metrics(server: GatewayState) -> None:
     if server.settings.metrics_port is not None:
         server.metrics.listen(server.settings.metrics_host, server.settings.metrics_port)
 
 
-# The file that a worker reads engines from when it is told to, if the first process has them from
-# there. It is not read at a worker's start: it may be in the middle of being changed.
-_CONFIG = "DSV4_WORKER_CONFIG"
-
-
-def app_of_environment() -> Any:
-    """The app of a worker process, which gets its settings by the environment."""
+def _serve_as_worker(
+    settings: Settings,
+    follows_file: bool,
+    listening: socket.socket,
+    watch: Callable[[uvicorn.Server], None],
+) -> None:
+    """What a worker process does."""
     try:
-        settings = replace(load({}), config=os.environ.get(_CONFIG) or None)
-        _limit_headers(settings)
         configure_logs(settings)
-        export_traces(settings)
         forget_dead_workers()
         gateway = app(settings)
         # The file may have been changed since the first process decided this.
-        gateway.state.server.follows_file = settings.config is not None
-        calm_collector()
-        return gateway
+        gateway.state.server.follows_file = follows_file
+        server = _gateway_server(settings, gateway)
     except Exception as error:
         reason = error if isinstance(error, Error) else f"{type(error).__name__}: {error}"
         print(f"a worker cannot start: {reason}", file=sys.stderr)
         sys.exit(CANNOT_START)
+    watch(server)
+    server.run(sockets=[listening])
 
 
 def _bound_socket(settings: Settings) -> socket.socket:

@@ -9,15 +9,13 @@ import logging
 import multiprocessing
 import os
 import signal
-import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import uvicorn
 
@@ -25,6 +23,8 @@ from dsv4.serve.settings import Settings
 
 # What a worker ends with that cannot start, as uvicorn does where an app fails at its start.
 CANNOT_START = 3
+# What a signal asks of a server that runs, by its name: not every system has all of them.
+REQUESTS = {"SIGHUP": "reload", "SIGUSR1": "summarize", "SIGUSR2": "retire"}
 # How often workers are looked at, and say whether they serve, in seconds.
 _TICK = 0.1
 _SAY_EVERY = 1.0
@@ -39,24 +39,46 @@ _log = logging.getLogger("dsv4.serve")
 _spawn = multiprocessing.get_context("spawn")
 
 
-# Makes the server of a worker, in the worker. SIGUSR2 lets it leave new connections to others, and
-# end once its streams are done.
-MakeServer: TypeAlias = Callable[[uvicorn.Config], uvicorn.Server]
+# What a worker does. It calls what it is given with its server, before that runs. SIGUSR2 lets it
+# leave new connections to others, and end once its streams are done.
+Work: TypeAlias = Callable[[Callable[[uvicorn.Server], None]], None]
+
+
+def request_signals() -> Iterable[signal.Signals]:
+    """The signals of `REQUESTS` that this system has."""
+    return [getattr(signal, name) for name in REQUESTS if hasattr(signal, name)]
+
+
+@contextmanager
+def requests_held() -> Iterator[None]:
+    """Holds requests back, here and in processes that are started meanwhile, until they are taken:
+    one that comes too early must not end a process."""
+    if sys.platform == "win32":
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, request_signals())
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def take_requests() -> None:
+    """Lets come what was held back."""
+    if sys.platform != "win32":
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, request_signals())
 
 
 class WorkerProcess:
     """A worker, as its supervisor sees it."""
 
-    def __init__(
-        self, config: uvicorn.Config, sockets: list[socket.socket], make: MakeServer
-    ) -> None:
+    def __init__(self, work: Work) -> None:
         self._news, theirs = _spawn.Pipe(duplex=False)
-        arguments = (config, sockets, make, theirs)
-        self._process = _spawn.Process(target=_work, args=arguments, name="dsv4-worker")
-        self._process.start()
+        self._process = _spawn.Process(target=_work, args=(work, theirs), name="dsv4-worker")
+        with requests_held():
+            self._process.start()
         theirs.close()
         self._heard_at = time.monotonic()
-        self._missed_reload = False
         self.is_ready = False
 
     @property
@@ -77,23 +99,11 @@ class WorkerProcess:
         others to look after."""
         with suppress(OSError, EOFError):  # it is about to end
             while self._news.poll():
-                self._note(self._news.recv())
-        if self.is_ready and self._missed_reload:
-            self._missed_reload = False
-            self.signal("SIGHUP")
+                was_ready, self.is_ready = self.is_ready, self._news.recv()
+                self._heard_at = time.monotonic()
+                if self.is_ready and not was_ready:
+                    _log.info("worker %s serves", self.pid)
         return time.monotonic() - self._heard_at
-
-    def _note(self, is_ready: bool) -> None:
-        if is_ready and not self.is_ready:
-            _log.info("worker %s serves", self.pid)
-        self.is_ready, self._heard_at = is_ready, time.monotonic()
-
-    def tell_to_reload(self) -> None:
-        """Passes SIGHUP on: as soon as it can be taken, for one that is starting."""
-        if self.is_ready:
-            self.signal("SIGHUP")
-        else:
-            self._missed_reload = True
 
     def signal(self, name: str) -> None:
         if self._process.is_alive() and self.pid is not None:
@@ -104,17 +114,18 @@ class WorkerProcess:
         self._process.join()
 
 
-def _work(
-    config: uvicorn.Config, sockets: list[socket.socket], make: MakeServer, theirs: Connection
-) -> None:
+def _work(work: Work, news: Connection) -> None:
     """What a worker does. A terminal sends an interrupt to all processes at once: it is the
     supervisor's to handle."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if sys.platform == "win32":
         signal.signal(signal.SIGBREAK, lambda *_: signal.raise_signal(signal.SIGTERM))
-    server = make(config)
-    threading.Thread(target=_say_whether_it_serves, args=(server, theirs), daemon=True).start()
-    server.run(sockets)
+
+    def watch(server: uvicorn.Server) -> None:
+        saying = threading.Thread(target=_say_whether_it_serves, args=(server, news), daemon=True)
+        saying.start()
+
+    work(watch)
 
 
 def _say_whether_it_serves(server: uvicorn.Server, news: Connection) -> None:
@@ -128,48 +139,36 @@ def _say_whether_it_serves(server: uvicorn.Server, news: Connection) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-class _Replacement(NamedTuple):
-    """A worker that is to take another's place when it is ready."""
-
-    old: WorkerProcess
-    new: WorkerProcess
-    until: float
-
-
-@dataclass(slots=True, eq=False)
 class Supervisor:
-    """The process that looks after the workers. `summarize` logs what all workers have counted."""
+    """The process that looks after the workers."""
 
-    config: uvicorn.Config
-    sockets: list[socket.socket]
-    make: MakeServer
-    settings: Settings
-    summarize: Callable[[], None]
-    cannot_start: bool = False
-    _workers: list[WorkerProcess] = field(default_factory=list)
-    _retiring: list[WorkerProcess] = field(default_factory=list)
-    _to_replace: list[WorkerProcess] = field(default_factory=list)
-    _replacement: _Replacement | None = None
-    _signals: list[int] = field(default_factory=list)
-    _is_stopping: bool = False
-    _must_kill: bool = False
-    _not_before: float = 0.0
+    def __init__(self, settings: Settings, work: Work, summarize: Callable[[], None]) -> None:
+        """`summarize` logs what all workers have counted."""
+        self._settings = settings
+        self._work = work
+        self._summarize = summarize
+        self._workers: list[WorkerProcess] = []
+        # One that is to take another's place, and those that end their streams.
+        self._others: list[WorkerProcess] = []
+        self._restart: Iterator[None] = iter(())
+        self._signals: list[int] = []
+        self._is_stopping = self._must_kill = False
+        self._not_before = 0.0
+        self.cannot_start = False
 
     def run(self) -> None:
         """Serves until a signal ends it."""
         for name in _HANDLERS:
             if hasattr(signal, name):
                 signal.signal(getattr(signal, name), lambda sig, _: self._signals.append(sig))
-        self._workers = [self._start() for _ in range(self.config.workers)]
+        take_requests()
+        self._workers = [WorkerProcess(self._work) for _ in range(self._settings.workers)]
         while not self._is_stopping:
             time.sleep(_TICK)
             self._handle_signals()
             self._look_after_workers()
-            self._go_on_replacing()
+            next(self._restart, None)
         self._end_all()
-
-    def _start(self) -> WorkerProcess:
-        return WorkerProcess(self.config, self.sockets, self.make)
 
     def _handle_signals(self) -> None:
         while self._signals:
@@ -182,32 +181,47 @@ class Supervisor:
         self._is_stopping = True
 
     def _reload(self) -> None:
-        for worker in self._all():
-            worker.tell_to_reload()
+        for worker in (*self._workers, *self._others):
+            worker.signal("SIGHUP")
 
     def _tell(self) -> None:
         for worker in self._workers:
-            if worker.is_ready:
-                worker.signal("SIGUSR1")
-        self.summarize()
+            worker.signal("SIGUSR1")
+        self._summarize()
 
-    def _restart(self) -> None:
-        self._to_replace = list(self._workers)
+    def _begin_restart(self) -> None:
+        self._restart = self._restarted()
         _log.info("workers are restarted, one after the other")
+
+    def _restarted(self) -> Iterator[None]:
+        """Replaces the workers one after the other, with a pause wherever there is to wait."""
+        for n in range(len(self._workers)):
+            new, until = WorkerProcess(self._work), time.monotonic() + _TO_START
+            self._others.append(new)
+            while not new.is_ready:
+                if not new.is_alive or time.monotonic() > until:
+                    why = "was not ready in time" if new.is_alive else "could not start"
+                    new.kill()
+                    _log.error("worker %s %s: the workers stay as they are", new.pid, why)
+                    return
+                yield
+                new.silent_for()
+            old, self._workers[n] = self._workers[n], new
+            self._others[self._others.index(new)] = old
+            old.signal("SIGUSR2")
+            _log.info("worker %s takes the place of %s, whose streams end", new.pid, old.pid)
+            while old.is_alive:
+                yield
 
     # What is done all the time.
 
-    def _all(self) -> list[WorkerProcess]:
-        new = [self._replacement.new] if self._replacement is not None else []
-        return [*self._workers, *new]
-
     def _look_after_workers(self) -> None:
-        self._retiring = [worker for worker in self._retiring if worker.is_alive]
+        self._others = [worker for worker in self._others if worker.is_alive]
         for n, worker in enumerate(self._workers):
             silence = worker.silent_for()
             if not worker.is_alive:
                 self._take_place(n, f"worker {worker.pid} ended with status {worker.status}")
-            elif silence > (self.settings.worker_timeout if worker.is_ready else _TO_START):
+            elif silence > (self._settings.worker_timeout if worker.is_ready else _TO_START):
                 worker.kill()
                 event = f"worker {worker.pid} is killed: it gave no answer for {silence:.0f} s"
                 self._take_place(n, event)
@@ -222,41 +236,16 @@ class Supervisor:
             if time.monotonic() < self._not_before:
                 return
             self._not_before = time.monotonic() + _PAUSE
-        self._workers[n] = self._start()
+        self._workers[n] = WorkerProcess(self._work)
         _log.warning("%s; worker %s takes its place", event, self._workers[n].pid)
-
-    def _go_on_replacing(self) -> None:
-        if self._replacement is not None:
-            self._finish_replacing(*self._replacement)
-        elif self._to_replace and not self._retiring:
-            old = self._to_replace.pop(0)
-            if old in self._workers:
-                until = time.monotonic() + _TO_START
-                self._replacement = _Replacement(old, self._start(), until)
-
-    def _finish_replacing(self, old: WorkerProcess, new: WorkerProcess, until: float) -> None:
-        new.silent_for()
-        if new.is_ready and old in self._workers:
-            self._workers[self._workers.index(old)] = new
-            self._retiring.append(old)
-            old.signal("SIGUSR2")
-            _log.info("worker %s takes the place of %s, whose streams end", new.pid, old.pid)
-        elif not new.is_ready and new.is_alive and time.monotonic() < until:
-            return
-        else:
-            why = "was not ready in time" if new.is_alive else "could not start"
-            new.kill()
-            self._to_replace = []
-            _log.error("worker %s %s: the workers stay as they are", new.pid, why)
-        self._replacement = None
 
     # The end.
 
     def _end_all(self) -> None:
-        workers = [*self._all(), *self._retiring]
+        workers = [*self._workers, *self._others]
         for worker in workers:
             worker.signal("SIGTERM" if sys.platform != "win32" else "CTRL_BREAK_EVENT")
-        until = time.monotonic() + self.settings.drain_timeout + _GRACE
+        until = time.monotonic() + self._settings.drain_timeout + _GRACE
         while any(worker.is_alive for worker in workers):
             self._handle_signals()
             if self._must_kill or time.monotonic() > until:
@@ -276,5 +265,5 @@ _HANDLERS = {
     **dict.fromkeys(("SIGTERM", "SIGINT", "SIGBREAK"), Supervisor._stop_soon),
     "SIGHUP": Supervisor._reload,
     "SIGUSR1": Supervisor._tell,
-    "SIGUSR2": Supervisor._restart,
+    "SIGUSR2": Supervisor._begin_restart,
 }
