@@ -586,17 +586,6 @@ def test_an_image_of_unknown_size_counts_as_the_largest(tokenizer: Tokenizer) ->
     assert answer["input_tokens"] - small["input_tokens"] == 1024 - 184
 
 
-# Placeholders that nobody gave a picture.
-
-
-@pytest.mark.parametrize("as_ids", [False, True])
-def test_a_raw_prompt_has_no_placeholders(as_ids: bool, tokenizer: Tokenizer) -> None:
-    upstream = sglang(tokenizer)
-    prompt: Any = [0, IMAGE.id, 128804] if as_ids else f"{BOS}{IMAGE}{tokens.ASSISTANT}"
-    status, _, answer = answered(upstream, "sglang", {"prompt": prompt}, "/v1/completions")
-    assert (status, answer["error"]["param"], upstream.requests) == (400, "prompt", [])
-
-
 # In front of a chat server.
 
 

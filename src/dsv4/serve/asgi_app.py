@@ -31,8 +31,6 @@ from dsv4.serve.official_route import BETA_PREFIX, OfficialRoute
 from dsv4.serve.plain_routes import PlainRoutes, json_route, worker_route
 from dsv4.serve.playground_routes import FrontDoor, page_routes
 from dsv4.serve.prompt_route import PromptRoute
-from dsv4.serve.raw_completions import RawCompletionRoute
-from dsv4.serve.response_routes import response_routes
 from dsv4.serve.sessions.session_routes import session_routes
 from dsv4.serve.settings import Settings
 from dsv4.serve.upstreams.engine_pool import Engine
@@ -146,12 +144,12 @@ def routes(server: GatewayState) -> list[BaseRoute]:
                 else completion(server, protocol)
             )
             table.append(_route(f"{prefix}/{path}", route))
-        if not server.heals:  # a chat server has its own, and gets the request
-            table.append(_route(f"{prefix}/completions", RawCompletionRoute(server)))
-        counting = f"{prefix}/messages/count_tokens"
+        counting, asking = f"{prefix}/messages/count_tokens", f"{prefix}/responses/input_tokens"
+        response = f"{prefix}/responses/{{id}}"
         table += [
             worker_route(server, counting, plain.count_tokens, protocol="messages"),
-            *response_routes(server, plain, prefix),
+            worker_route(server, asking, plain.count_input_tokens, protocol="responses"),
+            json_route(server, response, "GET DELETE", plain.response, protocol="responses"),
             json_route(server, f"{prefix}/models", "GET", plain.models),
             json_route(server, f"{prefix}/models/{{model:path}}", "GET", plain.model),
             worker_route(server, f"{prefix}/tokenize", plain.tokenize),

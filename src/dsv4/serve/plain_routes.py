@@ -1,5 +1,5 @@
-"""The routes that generate nothing: models, token counts, health, and prompts and completions
-to look at.
+"""The routes that generate nothing: models, stored responses, token counts, health, and prompts and
+completions to look at.
 """
 
 from __future__ import annotations
@@ -192,6 +192,18 @@ class PlainRoutes:
             "created_at": "1970-01-01T00:00:00Z",
             "max_model_len": self._server.model.context,
         }
+
+    async def response(self, scope: asgi.Scope, key: Key, data: bytes) -> JsonObject:
+        """A stored response, or what is said of one that is deleted."""
+        id, responses = scope["path_params"]["id"], self._server.storage.responses
+        entry = await responses.find(key.name, id)
+        if entry is None or entry.response["id"] != id:
+            expected = "the id of a response that is stored here"
+            raise ApiError(f"found {id!r}, expected {expected}", status=404)
+        if scope["method"] != "DELETE":
+            return entry.response
+        await responses.forget(key.name, id)
+        return {"id": id, "object": "response", "deleted": True}
 
     # In threads.
 
