@@ -27,7 +27,7 @@ function answerNext() {
     const [call] = waiting.values();
     if (!call) return;
     waiting.delete(call.id);
-    const answered = playground.answer(call.name, call.body);
+    const answered = playground.answer(call.name, JSON.stringify(call.body));
     const [status, body] = answered.toJs();
     answered.destroy();
     self.postMessage({ id: call.id, status, body });

@@ -1,17 +1,18 @@
 // Python in a worker, for a page of static files: the same functions as a server's, and answers that
 // were prepared when the page was built, for the time until Python has loaded.
 
+import { WorkerCalls } from "./workercalls.js";
+
 /** @typedef {{ status: number, answer: any }} Answered */
-/** @typedef {{ resolve: (answered: Answered) => void, reject: (error: Error) => void }} Waiting */
 /** @typedef {(share: number | null, words: string) => void} ProgressListener */
 
+// A longer call has no prepared answer.
+const LONG = 200_000;
+
 export class Python {
-  /** @type {Worker | null} */
-  #worker = null;
+  /** @type {WorkerCalls | null} */
+  #calls = null;
   #directory;
-  /** @type {Map<number, Waiting>} */
-  #waiting = new Map();
-  #calls = 0;
   /** @type {Promise<Record<string, any>> | null} */
   #prepared = null;
   #isReady = false;
@@ -19,7 +20,6 @@ export class Python {
   #starting = null;
   /** @type {ProgressListener[]} */
   #listeners = [];
-  #failure = "";
 
   /** @param {string} directory where the worker and the prepared answers are */
   constructor(directory) {
@@ -41,35 +41,14 @@ export class Python {
    * @returns {Promise<Answered>}
    */
   async call(name, body, signal) {
-    const text = JSON.stringify(body);
     if (!this.#isReady) {
       const prepared = await this.#preparedAnswers();
       this.#starting ??= this.#start();
-      const answer = prepared[`${name} ${text}`];
+      const answer = isLong(body) ? undefined : prepared[`${name} ${JSON.stringify(body)}`];
       if (answer !== undefined) return { status: 200, answer };
       await this.#starting;
     }
-    return this.#ask(name, text, signal);
-  }
-
-  /**
-   * @param {string} name
-   * @param {string} body
-   * @param {AbortSignal} [signal]
-   * @returns {Promise<Answered>}
-   */
-  #ask(name, body, signal) {
-    const id = ++this.#calls;
-    return new Promise((resolve, reject) => {
-      if (this.#failure) return reject(new Error(this.#failure));
-      this.#waiting.set(id, { resolve, reject });
-      this.#worker?.postMessage({ id, name, body });
-      signal?.addEventListener("abort", () => {
-        if (!this.#waiting.delete(id)) return;
-        this.#worker?.postMessage({ cancel: id });
-        reject(new DOMException("a newer call took its place", "AbortError"));
-      });
-    });
+    return this.#calls?.ask({ name, body }, signal);
   }
 
   #preparedAnswers() {
@@ -81,9 +60,9 @@ export class Python {
 
   async #start() {
     await filesAreKept();
-    this.#worker = new Worker(`${this.#directory}worker.js`, { type: "module" });
-    this.#worker.onmessage = ({ data }) => this.#heard(data);
-    this.#worker.onerror = ({ message }) => this.#failed(message || "its worker did not start");
+    this.#calls = new WorkerCalls(`${this.#directory}worker.js`);
+    this.#calls.worker.onmessage = ({ data }) => this.#heard(data);
+    this.#calls.worker.onerror = ({ message }) => this.#failed(message || "its worker did not start");
   }
 
   /** @param {Record<string, any>} said */
@@ -94,18 +73,15 @@ export class Python {
       this.#isReady = true;
       return this.#tell(null, "Python is ready.");
     }
-    const waiting = this.#waiting.get(said.id);
-    if (!waiting) return;
-    this.#waiting.delete(said.id);
-    waiting.resolve({ status: said.status, answer: JSON.parse(said.body) });
+    const { id, status, body } = said;
+    this.#calls?.answered({ id, status, answer: JSON.parse(body) });
   }
 
   /** @param {string} why */
   #failed(why) {
-    this.#failure = `Python could not be loaded: ${why}`;
-    for (const { reject } of this.#waiting.values()) reject(new Error(this.#failure));
-    this.#waiting.clear();
-    this.#tell(null, this.#failure);
+    const failure = `Python could not be loaded: ${why}`;
+    this.#calls?.fail(failure);
+    this.#tell(null, failure);
   }
 
   /**
@@ -116,6 +92,13 @@ export class Python {
     for (const listener of this.#listeners) listener(share, words);
   }
 }
+
+/**
+ * Whether a text in a body is so long that it takes a while to write it as JSON.
+ * @param {object} body
+ */
+export const isLong = (body) =>
+  Object.values(body).some((value) => typeof value === "string" && value.length > LONG);
 
 // Milliseconds until Python is loaded in any case.
 const PATIENCE = 5000;

@@ -1,7 +1,9 @@
 // Calls of the functions behind the page: JSON in, JSON out. The newest call of a name wins. A server
 // answers them, or, in a page of static files, Python in a worker (python.js).
 
-import { pythonIn } from "./python.js";
+import { answered, exchange } from "./exchange.js";
+import { isLong, pythonIn } from "./python.js";
+import { WorkerCalls } from "./workercalls.js";
 
 /** @typedef {import("./types.js").Problem} Problem */
 /** @typedef {(name: string, body: object, signal?: AbortSignal) => Promise<any>} Post */
@@ -72,15 +74,23 @@ async function postToPython(python, name, body, signal) {
 export const isAborted = (error) => error instanceof Error && error.name === "AbortError";
 
 /**
- * What an answer that is none says is wrong. A proxy may have sent it, which says nothing in JSON.
+ * @param {number} status
+ * @param {{ error?: Problem } | null} answer
+ */
+const refusal = (status, answer) =>
+  new CallError(status, answer?.error ?? { message: `The server answered with status ${status}.` });
+
+/**
+ * What an answer that is none says is wrong.
  * @param {Response} response
  */
 export async function refusalOf(response) {
-  /** @type {{ error?: Problem } | null} */
-  const answer = await response.json().catch(() => null);
-  const message = `The server answered with status ${response.status}.`;
-  return new CallError(response.status, answer?.error ?? { message });
+  const { status, answer } = await answered(response);
+  return refusal(status, answer);
 }
+
+/** @type {WorkerCalls | null} */
+let sender = null;
 
 /**
  * The same for another route of the playground.
@@ -88,14 +98,16 @@ export async function refusalOf(response) {
  */
 export async function postTo(path, body, signal) {
   const headers = { "content-type": "application/json", ...credentials() };
-  const sent = { method: "POST", headers, body: JSON.stringify(body), signal };
-  const response = await fetch(path, sent).catch((error) => {
+  const asked = { url: new URL(path, document.baseURI).href, headers, body };
+  if (isLong(body)) sender ??= new WorkerCalls(new URL("sender.js", import.meta.url));
+  const answering = isLong(body) && sender ? sender.ask(asked, signal) : exchange(asked, signal);
+  const { status, answer } = await answering.catch((error) => {
     if (isAborted(error)) throw error;
-    throw new CallError(0, { message: "The server does not answer. Is it still running?" });
+    return { status: 0, answer: null };
   });
-  const answer = response.ok ? await response.json().catch(() => null) : null;
-  if (answer !== null) return answer;
-  throw await refusalOf(response);
+  if (!status) throw new CallError(0, { message: "The server does not answer. Is it still running?" });
+  if (status < 300 && answer !== null) return answer;
+  throw refusal(status, answer);
 }
 
 /**
