@@ -297,7 +297,7 @@ class TestInspector:
         assert tab.locator("section.prompt").is_visible()
         tab.get_by_role("tab", name="Live").click()
         tab.get_by_role("button", name="Open in Stream").click()
-        tab.wait_for_selector(".stream .diagram")
+        tab.wait_for_selector(".stream .diagram", state="attached")  # it is folded away
         tab.wait_for_selector(".stream .count:not(:empty)")
         tab.get_by_role("button", name="To the end").click()
         tab.wait_for_selector(".stream .finish")

@@ -10,7 +10,7 @@ import pytest
 
 import dsv4
 from dsv4._playground import cache_view
-from dsv4._playground.cache_view import VARIANTS, PromptMeter, cached_turns
+from dsv4._playground.cache_view import VARIANTS, PromptMeter, last_turns
 from dsv4._playground.page_examples import EXAMPLE_REQUESTS
 from dsv4._playground.page_functions import PAGE_FUNCTIONS
 from dsv4._playground.page_request import PlaygroundContext
@@ -92,7 +92,7 @@ def test_what_is_shared_is_what_the_ids_share(title: str, variant: str) -> None:
     body = value if isinstance(value, dict) else {"messages": value}
     request = dsv4.Request(body["messages"], tools=body.get("tools"))
     sent = list(map(VARIANTS[variant][1], body["messages"]))
-    turns = cached_turns(request, VARIANTS[variant][1], PromptMeter(TOKENIZER))
+    turns = last_turns(request, variant, PromptMeter(TOKENIZER))
     for before, turn in pairwise(turns):
         answered = [*sent[: before.messages], body["messages"][before.messages]]
         held = dsv4.encode(answered, tools=body.get("tools"))
@@ -179,6 +179,6 @@ def test_work_grows_with_the_turns(monkeypatch: pytest.MonkeyPatch) -> None:
             {"role": "assistant", "reasoning_content": f"Thought {n}", "content": f"Answer {n}"},
         ]
     measure = PromptMeter(TOKENIZER)
-    cached_turns(dsv4.Request(messages), VARIANTS["as_sent"][1], measure, with_causes=False)
+    last_turns(dsv4.Request(messages), "as_sent", measure, with_causes=False)
     assert len(read) == len(set(read))
     assert len(read) <= 4 * len(messages)

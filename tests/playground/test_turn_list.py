@@ -10,6 +10,7 @@ import pytest
 
 import dsv4
 from completions import block, calling
+from dsv4._playground import turn_list
 from dsv4._playground.page_functions import answer
 from dsv4._playground.page_request import PlaygroundContext
 
@@ -17,8 +18,9 @@ SESSIONS = Path(__file__).parents[1] / "agent_sessions"
 LEAK = block(calling("read", path="a"))
 
 
-def turns(text: str) -> Any:
-    status, data = answer("turns", json.dumps({"source": text}), PlaygroundContext())
+def turns(text: str, start: int = 0) -> Any:
+    body = json.dumps({"source": text, "start": start})
+    status, data = answer("turns", body, PlaygroundContext())
     assert status == 200, data
     return json.loads(data)
 
@@ -43,8 +45,7 @@ def record(messages: list[Any], completion: str, **fields: Any) -> dict[str, Any
 def test_each_turn_of_a_session_opens_the_prompt_that_is_counted(name: str) -> None:
     text = (SESSIONS / name).read_text("utf-8")
     listed = turns(text)
-    assert listed["left_out"] == 0
-    assert len(listed["turns"]) > 1
+    assert len(listed["turns"]) == listed["total"] > 1
     for turn in listed["turns"]:
         assert len(prompt_of(text, turn["turn"])) == turn["size"]
         assert turn["reused"] <= turn["held"]
@@ -100,3 +101,32 @@ def test_a_request_that_has_no_prompt_is_named() -> None:
     good, bad = turns("\n".join(map(json.dumps, rows)))["turns"]
     assert good["size"] > 0
     assert "role" in bad["problem"]
+
+
+@pytest.mark.parametrize("is_log", [False, True])
+def test_a_long_list_comes_in_parts_that_are_the_whole(
+    is_log: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = [
+        {"role": ("user", "assistant")[n % 2], "content": f"Number {n}. {'word ' * 20}"}
+        for n in range(60)
+    ]
+    lines: list[Any] = [{"type": "message", "message": message} for message in said]
+    if is_log:
+        lines = [record(said[: 2 * n + 1], "Hm.") for n in range(30)]
+    text = "\n".join(map(json.dumps, lines))
+    whole = turns(text)
+    assert len(whole["turns"]) == whole["total"] == 30
+    assert all(turn["size"] for turn in whole["turns"])
+    monkeypatch.setattr(turn_list, "PATIENCE", 0)
+    turn_list._measuring.cache_clear()
+    parts: list[Any] = []
+    while len(parts) < whole["total"]:
+        more = turns(text, len(parts))["turns"]
+        assert len(more) == 1
+        parts += more
+    assert parts == whole["turns"]
+    # Another process has measured nothing yet.
+    turn_list._measuring.cache_clear()
+    assert turns(text, 20)["turns"] == whole["turns"][20:21]
+    assert turns(text, 30)["turns"] == []

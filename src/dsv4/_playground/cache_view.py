@@ -62,10 +62,7 @@ def view_cache(body: Mapping[str, Any], context: PlaygroundContext) -> dict[str,
     tokenizer, problem = tokenizer_for(context.tokenizer, side.prompt)
     meter = PromptMeter(tokenizer)
     # Causes are looked for where they are shown: that takes longer than to count.
-    view = {
-        name: cached_turns(request, change, meter, with_causes=name == chosen)
-        for name, (_, change) in VARIANTS.items()
-    }
+    view = {name: last_turns(request, name, meter, with_causes=name == chosen) for name in VARIANTS}
     computed = {n: sum(turn.size - turn.reused for turn in turns) for n, turns in view.items()}
     return {
         "unit": "characters" if tokenizer is None else "tokens",
@@ -87,32 +84,41 @@ def view_cache(body: Mapping[str, Any], context: PlaygroundContext) -> dict[str,
     }
 
 
-def cached_turns(
-    request: Request, change: Change, meter: PromptMeter, with_causes: bool = True
+def last_turns(
+    request: Request, variant: str, meter: PromptMeter, with_causes: bool = True
 ) -> list[CachedTurn]:
-    """The turns of a conversation whose client sends messages back as `change` makes them."""
+    """The last turns of a conversation, as many as are shown: each is encoded again."""
     messages = _messages(request)
+    start = len(prompt_message_counts(messages)) - max_turns(len(messages))
+    return list(cached_turns(request, variant, meter, max(start, 0), with_causes))
+
+
+def cached_turns(
+    request: Request, variant: str, meter: PromptMeter, start: int = 0, with_causes: bool = True
+) -> Iterator[CachedTurn]:
+    """The turns from the number `start` on, of a conversation whose client is a `variant`."""
+    messages, change = _messages(request), VARIANTS[variant][1]
     sent = list(map(change, messages))
-    turns: list[CachedTurn] = []
     held: MeasuredPrompt | None = None
     before = 0
-    for stop in prompt_message_counts(messages)[-max_turns(len(messages)) :]:
+    first = max(start - 1, 0)  # what the engine holds before the first turn that is asked for
+    for n, stop in enumerate(prompt_message_counts(messages)[first:], first):
         prompt = meter.measure(_encoded(request, sent[:stop]))
         answer = stop if stop < len(messages) else None
-        turn = CachedTurn(answer, stop, prompt.size, before, 0, 0)
-        if held is not None:
-            turn = turn._replace(held=held.size, reused=meter.shared(held, prompt))
-            turn = _with_cause(turn, held.prompt, prompt.prompt) if with_causes else turn
-        turns.append(turn)
+        if n >= start:
+            turn = CachedTurn(answer, stop, prompt.size, before, 0, 0)
+            if held is not None:
+                turn = turn._replace(held=held.size, reused=meter.shared(held, prompt))
+                turn = _with_cause(turn, held.prompt, prompt.prompt) if with_causes else turn
+            yield turn
         if answer is not None:
             # What the model wrote, whatever the client sends back.
             held = meter.measure(_encoded(request, [*sent[:stop], messages[stop]]))
         before = prompt.size
-    return turns
 
 
 def max_turns(messages: int) -> int:
-    """How many prompts of a conversation are shown, the last ones: each is encoded again."""
+    """How many prompts of a conversation are shown."""
     return max(10, min(200, 40_000 // max(messages, 1)))
 
 

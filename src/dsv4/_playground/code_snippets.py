@@ -16,7 +16,7 @@ from itertools import pairwise
 from pprint import pformat
 from typing import Any, TypeAlias, cast
 
-from dsv4._playground.cache_view import AS_SENT, VARIANTS, PromptMeter, cached_turns
+from dsv4._playground.cache_view import AS_SENT, VARIANTS, PromptMeter, last_turns
 from dsv4._playground.completion_trace import PARSER_OPTIONS, cut_completion, parse_traced
 from dsv4._playground.page_problem import PageProblem, choice_field, text_field
 from dsv4._playground.page_request import (
@@ -318,7 +318,7 @@ def _cache_code(body: Mapping[str, Any], context: PlaygroundContext, form: str) 
     if tokenizer is None:
         raise PageProblem(problem or "found no vocabulary, expected one")
     request = page.request(page.source.value)
-    turns = cached_turns(request, VARIANTS[variant][1], PromptMeter(tokenizer))
+    turns = last_turns(request, variant, PromptMeter(tokenizer))
     pairs = [(a.messages, b.messages) for a, b in pairwise(turns)]
     imports, value, code = _request_code(page, None)
     lines = ["from dsv4.tokens import why_not_prefix"]

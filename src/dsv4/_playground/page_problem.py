@@ -96,7 +96,12 @@ def flag_field(body: Mapping[str, Any], name: str) -> bool | None:
 
 def turn_field(body: Mapping[str, Any]) -> int | None:
     """The number of a turn, of what has several."""
-    turn = body.get("turn")
-    if turn is None or type(turn) is int:
-        return turn
-    raise PageProblem("found something else, expected the number of a turn", location=("turn",))
+    return None if body.get("turn") is None else whole_field(body, "turn", 0)
+
+
+def whole_field(body: Mapping[str, Any], name: str, default: int) -> int:
+    """A whole number. Raises a `PageProblem` where there is something else."""
+    value = body.get(name, default)
+    if type(value) is int:
+        return value
+    raise PageProblem("found something else, expected a whole number", location=(name,))

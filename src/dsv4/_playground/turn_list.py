@@ -4,39 +4,50 @@ keeps and loses, and what was repaired.
 
 from __future__ import annotations
 
+import json
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from time import monotonic
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dsv4._encode.inputs import fields_of
+from dsv4._encode.inputs import MessageFields, fields_of
 from dsv4._encode.prompt import Prompt, prompt_from_tokens
 from dsv4._format.dialects import dialect_named
 from dsv4._format.tokens import markup
 from dsv4._parse.parse import parse
 from dsv4._playground.cache_view import (
     AS_SENT,
-    VARIANTS,
     MeasuredPrompt,
     PromptMeter,
     cached_turns,
     describe_turn,
     prompt_message_counts,
 )
-from dsv4._playground.page_problem import text_field
+from dsv4._playground.page_problem import text_field, whole_field
 from dsv4._playground.page_request import PageRequest, PlaygroundContext
 from dsv4._playground.pasted_text import held_requests, recognised
 from dsv4._playground.prompt_view import tokenizer_for
 from dsv4._why.judge import judge
-from dsv4._why.pasted_kinds import Pasted, PastedExchanges, PastedRecords, PastedSession
+from dsv4._why.pasted_kinds import (
+    Pasted,
+    PastedAnswer,
+    PastedError,
+    PastedExchanges,
+    PastedRecords,
+    PastedSession,
+)
 from dsv4._why.verdict import without_keys
 from dsv4.api.request_fields import maybe_json
 from dsv4.errors import Error
 
-# So many earlier requests an engine is taken to remember, and so many of a log are listed.
+if TYPE_CHECKING:
+    from dsv4.tokens import Tokenizer
+
+# So many earlier requests an engine is taken to remember.
 REMEMBERED = 16
-MOST_TURNS = 500
-NOT_MEASURED = "not measured: of a long session, the last turns are"
+# Seconds for which turns are measured before an answer goes out with those that there are.
+PATIENCE = 2.0
 
 
 class ListedTurn(NamedTuple):
@@ -50,51 +61,105 @@ class ListedTurn(NamedTuple):
     held: int = 0
     reused: int = 0
     words: str = ""
-    repairs: Sequence[str] = ()
+    repairs: tuple[str, ...] = ()
     problem: str = ""
 
 
 def list_turns(body: Mapping[str, Any], context: PlaygroundContext) -> dict[str, Any]:
-    """The turns of what was pasted, and in what their sizes are counted."""
-    text = text_field(body, "source")
-    pasted = recognised(text)
-    if isinstance(pasted, PastedSession):
-        listed, no_tokens = _session_turns({**body, "turn": pasted.turns}, context)
-    else:
-        listed, no_tokens = _logged_turns(pasted, body, context)
+    """The turns of what was pasted, from the number `start` on: as many as are measured in a
+    moment. How many there are (`total`), and in what their sizes are counted.
+    """
+    start = max(whole_field(body, "start", 0), 0)
+    asked = json.dumps({name: value for name, value in body.items() if name != "start"})
+    measuring = _measuring(asked, context.tokenizer, context.dialect)
+    turns = measuring.turns_from(start)
     return {
-        "unit": "characters" if no_tokens else "tokens",
-        "no_tokens": no_tokens,
-        "left_out": max(len(held_requests(pasted)) - len(listed), 0),
-        "turns": [turn._asdict() for turn in listed],
+        "unit": "characters" if measuring.no_tokens else "tokens",
+        "no_tokens": measuring.no_tokens,
+        "total": measuring.total,
+        "turns": [turn._asdict() for turn in turns],
     }
 
 
-# A session.
+class MeasuredTurns:
+    """The turns of what was pasted, which are measured as they are asked for."""
+
+    def __init__(self, body: Mapping[str, Any], context: PlaygroundContext) -> None:
+        self._body = body
+        self._context = context
+        self._turns: list[ListedTurn] = []
+        self.no_tokens: str | None = None
+        pasted = recognised(text_field(body, "source"))
+        if isinstance(pasted, PastedSession):
+            page = PageRequest.from_body({**body, "turn": pasted.turns}, context)
+            self._rest = self._of_session(page)
+            self.total = len(prompt_message_counts(_messages(page)))
+        else:
+            self.total = len(held_requests(pasted))
+            self._rest = self._of_log(pasted)
+
+    def turns_from(self, start: int) -> list[ListedTurn]:
+        """Those from a number on, at least one of which is new."""
+        until = monotonic() + PATIENCE
+        while len(self._turns) <= start or monotonic() < until:
+            turn = next(self._rest, None)
+            if turn is None:
+                break
+            self._turns.append(turn)
+        return self._turns[start:]
+
+    def _meter(self, prompt: Prompt) -> PromptMeter:
+        """What measures all prompts, if it can measure this one."""
+        tokenizer, self.no_tokens = tokenizer_for(self._context.tokenizer, prompt)
+        return PromptMeter(tokenizer)
+
+    # A session.
+
+    def _of_session(self, page: PageRequest) -> Iterator[ListedTurn]:
+        try:
+            request, messages = page.request(page.source.value), _messages(page)
+            meter = self._meter(request.encode())
+            for turn in cached_turns(request, AS_SENT, meter):
+                repairs = () if turn.answer is None else tuple(_repairs(messages[turn.answer]))
+                amounts = (turn.size, turn.held, turn.reused)
+                words = describe_turn(turn, AS_SENT)
+                yield ListedTurn(turn.messages, *amounts, words, repairs)
+        except Error as error:
+            raise page.problem(error) from None
+
+    # A log.
+
+    def _of_log(self, pasted: Pasted) -> Iterator[ListedTurn]:
+        held: deque[MeasuredPrompt] = deque(maxlen=REMEMBERED)
+        meter: PromptMeter | None = None
+        for n, told in enumerate(_told(pasted)):
+            repairs = tuple(told)
+            try:
+                prompt, answered = _prompts(pasted, n, self._body, self._context)
+            except Error as error:
+                yield ListedTurn(n, repairs=repairs, problem=str(error))
+                continue
+            meter = meter or self._meter(prompt)
+            measured = meter.measure(prompt)
+            shares = [(meter.shared(one, measured), one.size) for one in held]
+            kept, size = max(shares, key=lambda share: share[0], default=(0, 0))
+            before = size if kept else 0
+            yield ListedTurn(n, measured.size, before, kept, _words(before, kept), repairs)
+            held.append(measured if answered is None else meter.measure(answered))
 
 
-def _session_turns(
-    body: Mapping[str, Any], context: PlaygroundContext
-) -> tuple[list[ListedTurn], str | None]:
-    page = PageRequest.from_body(body, context)
+@lru_cache(maxsize=1)
+def _measuring(asked: str, tokenizer: Tokenizer | None, dialect: str) -> MeasuredTurns:
+    """What goes on where an answer before this one left off."""
+    context = PlaygroundContext(tokenizer=tokenizer, dialect=dialect)
+    return MeasuredTurns(json.loads(asked), context)
+
+
+def _messages(page: PageRequest) -> list[MessageFields]:
     try:
-        request = page.request(page.source.value)
-        tokenizer, problem = tokenizer_for(context.tokenizer, request.encode())
-        turns = cached_turns(request, VARIANTS[AS_SENT][1], PromptMeter(tokenizer))
+        return list(map(fields_of, page.request(page.source.value).messages))
     except Error as error:
         raise page.problem(error) from None
-    messages: Sequence[Any] = [fields_of(message) for message in request.messages]
-    measured = {turn.messages: turn for turn in turns}
-    listed = []
-    for stop in prompt_message_counts(messages):
-        repairs = list(_repairs(messages[stop])) if stop < len(messages) else []
-        turn = measured.get(stop)
-        if turn is None:
-            listed.append(ListedTurn(stop, words=NOT_MEASURED, repairs=repairs))
-            continue
-        words = describe_turn(turn, AS_SENT)
-        listed.append(ListedTurn(stop, turn.size, turn.held, turn.reused, words, repairs))
-    return listed, problem
 
 
 def _repairs(message: Mapping[str, Any]) -> Iterator[str]:
@@ -110,34 +175,6 @@ def _repairs(message: Mapping[str, Any]) -> Iterator[str]:
         arguments = function.get("arguments")
         if isinstance(arguments, str) and not isinstance(maybe_json(arguments or "{}"), dict):
             yield f"the arguments of {function.get('name')} are no JSON object"
-
-
-# A log.
-
-
-def _logged_turns(
-    pasted: Pasted, body: Mapping[str, Any], context: PlaygroundContext
-) -> tuple[list[ListedTurn], str | None]:
-    listed: list[ListedTurn] = []
-    held: deque[MeasuredPrompt] = deque(maxlen=REMEMBERED)
-    meter, no_tokens = None, None
-    for n in range(len(held_requests(pasted)))[:MOST_TURNS]:
-        repairs = list(_reported(pasted, n))
-        try:
-            prompt, answered = _prompts(pasted, n, body, context)
-        except Error as error:
-            listed.append(ListedTurn(n, repairs=repairs, problem=str(error)))
-            continue
-        if meter is None:
-            tokenizer, no_tokens = tokenizer_for(context.tokenizer, prompt)
-            meter = PromptMeter(tokenizer)
-        measured = meter.measure(prompt)
-        nearest = max(held, key=partial(meter.shared, b=measured), default=None)
-        kept = 0 if nearest is None else meter.shared(nearest, measured)
-        before = nearest.size if nearest is not None and kept else 0
-        listed.append(ListedTurn(n, measured.size, before, kept, _words(before, kept), repairs))
-        held.append(measured if answered is None else meter.measure(answered))
-    return listed, no_tokens
 
 
 def _words(held: int, kept: int) -> str:
@@ -162,16 +199,23 @@ def _prompts(
     return page.request(page.source.value).encode(), None
 
 
-def _reported(pasted: Pasted, n: int) -> Iterator[str]:
-    """What is wrong with the answer of an exchange."""
+def _told(pasted: Pasted) -> Iterator[Iterator[str]]:
+    """What is wrong with the answer of each exchange."""
     if isinstance(pasted, PastedRecords):
-        diagnostics = pasted.records[n].get("diagnostics") or ()
-        for each in diagnostics:
-            if isinstance(each, dict):
-                yield without_keys(str(each.get("sentence") or each.get("kind")))
-    if isinstance(pasted, PastedExchanges):
-        replies = [each.reply for each in pasted.exchanges if each.request is not None]
-        reply = replies[n]
-        wrong = "" if reply is None else judge(reply).wrong
-        if wrong:
-            yield without_keys(wrong)
+        yield from map(_reported, pasted.records)
+    elif isinstance(pasted, PastedExchanges):
+        yield from (_judged(each.reply) for each in pasted.exchanges if each.request is not None)
+    else:
+        yield from (iter(()) for _ in held_requests(pasted))
+
+
+def _reported(record: Mapping[str, Any]) -> Iterator[str]:
+    for each in record.get("diagnostics") or ():
+        if isinstance(each, dict):
+            yield without_keys(str(each.get("sentence") or each.get("kind")))
+
+
+def _judged(reply: PastedAnswer | PastedError | None) -> Iterator[str]:
+    wrong = "" if reply is None else judge(reply).wrong
+    if wrong:
+        yield without_keys(wrong)

@@ -3,7 +3,7 @@
 
 import { counted, number } from "./cards.js";
 import { harmless } from "./characters.js";
-import { button, element, fill } from "./dom.js";
+import { button, element } from "./dom.js";
 
 /** @typedef {import("./types.js").TurnList} TurnListAnswer */
 /** @typedef {TurnListAnswer["turns"][number]} ListedTurn */
@@ -14,6 +14,8 @@ export class TurnList {
   #list = element("ol", { className: "strip" });
   #facts = element("div", { className: "turn-facts" });
   #open;
+  /** @type {ListedTurn[]} */
+  #turns = [];
   root = element(
     "section",
     { className: "pane result turn-list", "aria-label": "Turns", hidden: true, tabIndex: 0 },
@@ -25,38 +27,44 @@ export class TurnList {
     this.#open = open;
   }
 
-  /** @param {TurnListAnswer} answer */
-  show({ unit, turns, left_out: left, no_tokens: why }) {
-    const repaired = turns.filter(({ repairs }) => repairs.length).length;
-    const skipped = turns.filter(({ size, problem }) => !size && !problem).length;
-    const lost = turns.reduce((sum, { held, reused }) => sum + held - reused, 0);
+  /**
+   * Shows turns, behind those that are shown, or as the first.
+   * @param {TurnListAnswer} answer
+   * @param {number} start
+   */
+  show({ unit, turns, total, no_tokens: why }, start) {
+    this.#turns.splice(start, Infinity, ...turns);
+    const all = this.#turns;
+    const repaired = all.filter(({ repairs }) => repairs.length).length;
+    const lost = all.reduce((sum, { held, reused }) => sum + held - reused, 0);
     const words = [
-      `${counted(turns.length, "turn")}${left ? `; ${number(left)} more are not shown` : ""}.`,
-      skipped ? `The last ${number(turns.length - skipped)} are measured.` : "",
+      `${counted(total, "turn")}.`,
+      all.length < total ? `${number(all.length)} are measured so far.` : "",
       lost ? `The cache loses ${number(lost)} ${unit}.` : "The cache loses nothing.",
       repaired ? `Repairs in ${counted(repaired, "turn")}.` : "No repairs.",
       why ? `${why} Characters are counted instead.` : "",
     ];
     this.#facts.replaceChildren(element("p", { className: "fact" }, words.filter(Boolean).join(" ")));
-    const widest = Math.max(...turns.map(({ size }) => size), 1);
-    fill(this.#list, turns, (turn, n) => this.#turn(turn, n, widest, unit));
+    const widest = all.reduce((most, { size }) => Math.max(most, size), 1);
+    this.#list.style.setProperty("--widest", String(widest));
+    if (!start) this.#list.replaceChildren();
+    this.#list.append(...turns.map((turn, n) => this.#turn(turn, start + n, unit)));
   }
 
   /**
    * @param {ListedTurn} turn
    * @param {number} n
-   * @param {number} widest
    * @param {string} unit
    */
-  #turn({ turn, size, held, reused, words, repairs, problem }, n, widest, unit) {
+  #turn({ turn, size, held, reused, words, repairs, problem }, n, unit) {
     const lost = held - reused;
     const bar = element("div", { className: "turn-bar", "aria-hidden": "true" });
     for (const [kind, amount] of Object.entries({ reused, fresh: size - reused })) {
       const part = element("span", { className: kind });
-      part.style.width = `${(100 * amount) / widest}%`;
+      part.style.setProperty("--amount", String(amount));
       bar.append(part);
     }
-    const amounts = problem ? "no prompt" : !size ? "" : `${number(size)} ${unit}, ${number(reused)} cached, ${number(lost)} lost`;
+    const amounts = problem ? "no prompt" : `${number(size)} ${unit}, ${number(reused)} cached, ${number(lost)} lost`;
     return element(
       "li",
       { className: lost || problem ? "turn broken" : "turn" },

@@ -184,7 +184,7 @@
 /**
  * The answer of api/turns. `turn_list.py` describes its fields.
  * @typedef {{
- *   unit: string, no_tokens: string | null, left_out: number,
+ *   unit: string, no_tokens: string | null, total: number,
  *   turns: {
  *     turn: number, size: number, held: number, reused: number, words: string, repairs: string[],
  *     problem: string,

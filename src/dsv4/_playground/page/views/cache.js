@@ -81,7 +81,7 @@ export function mount(root, context) {
         ? "There is one prompt here: a cache has nothing to reuse until a second one comes."
         : null;
     const left = answer.left_out
-      ? `The conversation is long: ${number(answer.left_out)} prompts before these are not shown, and the first here is counted as new.`
+      ? `The conversation is long: ${number(answer.left_out)} prompts before these are not shown.`
       : null;
     facts.replaceChildren(
       ...[said, alone, left]

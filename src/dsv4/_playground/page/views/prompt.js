@@ -38,6 +38,7 @@ export function mount(root, context) {
   const ask = debounced(async () => {
     if (!String(sourceOf(context)).trim()) return showNothing();
     right.wait(true);
+    context.cancel("turns");
     let isRead = false;
     try {
       const answer = await context.call("prompt", { ...body(), ...right.wanted() });
@@ -82,13 +83,25 @@ export function mount(root, context) {
     left.complain(isTold ? null : problem);
     verdict.show(found, found ? actions(found) : []);
     if (!problem) return;
-    if (found && found.turns > 1 && turn === undefined) {
-      const listed = await context.call("turns", body());
-      if (listed) turns.show(listed);
-      return showBeside(turns.root);
-    }
+    if (found && found.turns > 1 && turn === undefined) return listTurns(body());
     if (found?.answer) answered.replaceChildren(...said(found.answer.message));
     showBeside(found?.answer ? answered : isTold ? null : right.root);
+  }
+
+  /**
+   * Lists the turns of a session or a log, some at a time, as they are measured.
+   * @param {object} asked
+   */
+  async function listTurns(asked) {
+    for (let start = 0, total = 1; start < total; ) {
+      /** @type {import("../types.js").TurnList | undefined} */
+      const listed = await context.call("turns", { ...asked, start });
+      if (!listed?.turns.length) return;
+      turns.show(listed, start);
+      showBeside(turns.root);
+      start += listed.turns.length;
+      total = listed.total;
+    }
   }
 
   /**
