@@ -89,7 +89,9 @@ def test_a_turn_that_is_not_there() -> None:
     for turn in (5, -1):
         body = json.dumps({"source": '[{"role": "user"}]\n{"messages": []}', "turn": turn})
         assert b"no such turn" in answer("prompt", body, CONTEXT)[1]
-    assert b"expected a whole number" in answer("prompt", '{"source": "x", "turn": "1"}', CONTEXT)[1]
+    assert (
+        b"expected a whole number" in answer("prompt", '{"source": "x", "turn": "1"}', CONTEXT)[1]
+    )
 
 
 KEY = "sk-abcdefghijklmnop"
