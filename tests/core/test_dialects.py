@@ -129,6 +129,11 @@ def test_unknown_dialect(dialect: Any) -> None:
         *(("deepseek-v41-flash", "v4.1"), ("deepseek_v41", "v4.1"), ("deepseek_v32", "v3.2")),
         *(("dsv41", "v4.1"), ("ds-v4", "v4")),
         ("DeepSeek-V4.1-Flash-1017[1m]", "v4.1-1017"),
+        # What providers write around a name.
+        *(("deepseek/deepseek-v4.1-flash:free", "v4.1"), ("deepseek-v4-flash@001", "v4")),
+        *(("DEEPSEEK-V4.1-FLASH-1017:Q4_K_M", "v4.1-1017"), ("DeepSeek-V4-0731-AWQ", "v4-0731")),
+        *(("deepseek-v4.1-flash@20261017", "v4.1-1017"), ("us.deepseek.v4-1-v1:0", "v4.1")),
+        ("~deepseek/deepseek-v4.1-flash-latest", "v4.1"),
     ],
 )
 def test_dialect_of_a_model(model: str, dialect: str) -> None:
@@ -149,6 +154,19 @@ def test_a_model_that_tells_nothing(model: Any) -> None:
     with pytest.raises(dsv4.UnknownModel, match="no dialect is known for the model") as caught:
         dialect_for(model)
     assert repr(model) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        *("deepseek-flash", "deepseek-flash[1m]", "DeepSeek-Flash-Latest"),
+        *("~deepseek/deepseek-flash-latest", "~deepseek/deepseek-pro-latest"),
+        *("openrouter/deepseek/deepseek-flash:free", "deepseek/deepseek-flash@20261017"),
+    ],
+)
+def test_a_name_of_the_official_api_names_its_profile(model: str) -> None:
+    with pytest.raises(dsv4.UnknownModel, match="the profile deepseek-api knows them"):
+        dialect_for(model)
 
 
 class TestEffort:

@@ -41,6 +41,23 @@ def test_status_and_words_of_every_row() -> None:
     run(scenario(), 300)
 
 
+def test_status_and_words_of_every_rule() -> None:
+    """The rows of tests/profiles/official_rules.jsonl, through HTTP."""
+    table = loaded("tests/profiles/test_official_rules.py")
+
+    async def scenario() -> None:
+        async with gateway(stand_in="deepseek-api") as g:
+            for row in table.ROWS:
+                for model in row["models"]:
+                    body = {"model": model, **row["body"]}
+                    status, _, answer = await g.post(PATHS[row["protocol"]], body)
+                    assert status == row["status"], (answer, row["body"])
+                    if "words" in row:
+                        assert answer["error"]["message"] == row["words"]
+
+    run(scenario(), 300)
+
+
 @pytest.mark.parametrize(
     ("model", "tokens"),
     [

@@ -429,11 +429,9 @@ _DATE = (
     r"(?i)(?<![0-9a-z])(?:(?P<year>(?:20)?2[0-9])[-_.]?)?"
     r"(?P<month>0[1-9]|1[0-2])[-_.]?(?P<day>0[1-9]|[12][0-9]|3[01])(?![0-9a-z])"
 )
-# Names that say no version. The official API serves V4.1 under `deepseek-v4-flash` and
-# `deepseek-v4-pro` as well, but those are also names of V4's weights.
-_OFFICIAL_NAMES = ("deepseek-flash", "deepseek-flash-latest")
-# Claude Code's mark for a long context, which is no part of a name.
-_LONG_CONTEXT = "[1m]"
+# Names of the official API that say no version: what is served under them changes. OpenRouter's end
+# in `-latest`. Providers put their own names in front, and what they do with a model behind it.
+_OFFICIAL_NAME = r"(?i)(?:.*/)?deepseek-(?:flash|pro)(?:-latest)?(?:[:@\[].*)?"
 
 
 def dialect_for(model: str) -> Dialect:
@@ -445,9 +443,9 @@ def dialect_for(model: str) -> Dialect:
     dialect = _named_dialect(model) if isinstance(model, str) else None
     if dialect is None:
         problem = f"no dialect is known for the model {short_repr(model)}"
-        if isinstance(model, str) and _own_name(model) in _OFFICIAL_NAMES:
-            served = "is a name of the official API, which has served DeepSeek-V4.1 under it since"
-            problem += f": it {served} September 2026"
+        if isinstance(model, str) and re.fullmatch(_OFFICIAL_NAME, model):
+            problem += ": it is a name of the official API, whose releases change (the profile "
+            problem += "deepseek-api knows them)"
         raise UnknownModel(
             "model",
             f"{problem}, expected a name that holds DeepSeek-V4, DeepSeek-V4…-0731, DeepSeek-V4.1, "
@@ -476,11 +474,6 @@ def _named_dialect(model: str) -> Dialect | None:
     when = (year, int(date["month"]), int(date["day"]))
     # A date before the first one: of which year it is, the name does not say.
     return next((release for since, release in reversed(releases) if when >= since), None)
-
-
-def _own_name(model: str) -> str:
-    """A model's name without those of its providers, and without what is no part of it."""
-    return model.lower().removesuffix(_LONG_CONTEXT).rpartition("/")[2]
 
 
 def dialect_named(name: str | Dialect) -> Dialect:

@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+import base64
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from dsv4._encode.tools import to_json
-from dsv4._format.texts import BILLING_HEADER
+from dsv4._format.texts import BILLING_HEADER, RECIPE_NO_IMAGE
 from dsv4.profiles import rust_json as rust
 from dsv4.profiles.official_api import RULES, refusal
-from dsv4.profiles.recipe_request import check_name
+from dsv4.profiles.recipe_request import check_name, shown_schema
 from dsv4.profiles.server_requests import BLANK_LINE, Object, server_refusal
 
 ROLES = ("user", "assistant", "system")
-BLOCKS = (
-    *("text", "image", "document", "thinking", "server_tool_use", "tool_use", "tool_result"),
-    *("web_search_tool_result", "tool_addition"),
-)
+# The fields that a block of each type must have.
+BLOCKS: Mapping[str, Mapping[str, str]] = {
+    "text": {"text": "a string"},
+    "image": {"source": ""},
+    "document": {"source": ""},
+    "thinking": {"thinking": "a string"},
+    "server_tool_use": {"id": "a string", "name": "a string", "input": ""},
+    "tool_use": {"id": "a string", "name": "a string", "input": ""},
+    "tool_result": {"tool_use_id": "a string"},
+    "web_search_tool_result": {"tool_use_id": "a string"},
+    "tool_addition": {"tool": ""},
+}
+RESULT_BLOCKS: Mapping[str, Mapping[str, str]] = {
+    **{kind: BLOCKS[kind] for kind in ("text", "image", "document")},
+    "tool_reference": {"tool_name": "a string"},
+}
+# Blocks that stand in messages of one role alone, by what they are called in the refusal.
+_ASSISTANTS = {
+    "tool_use": "tool_use",
+    "server_tool_use": "tool_use",
+    "web_search_tool_result": "web_search_tool_result",
+}
 MEDIA_TYPES = ("image/jpeg", "image/jpg", "image/png", "image/gif", "image/webp")
 CHOICES = ("auto", "any", "tool", "none")
 # Tools that run on the server, by how their types begin.
@@ -24,30 +42,38 @@ WEB_TOOLS = ("web_search_", "deepseek_web_search", "deepseek_read_url")
 # What both have under the same name.
 _SAME_FIELDS = ("model", "temperature", "top_p", "stream", "thinking", "safety_check")
 _PROTOCOL = "messages"
+# How V4, which has no system turns later on, writes one.
+_REMINDER = "<system-reminder>\n{}\n</system-reminder>"
+# What a release with system turns writes where tools that were deferred are found.
+_UPDATED_TOOLS = "### Updated Tool Schemas\n"
 
 
-def messages_as_chat(body: Object) -> Object:
-    """The Chat request for the same. Raises where the API refuses it in words of this protocol."""
+def messages_as_chat(body: Object, images: bool = True) -> Object:
+    """The Chat request for the same, for a model that has `images`, or has none. Raises where the
+    API refuses it in words of this protocol."""
+    rust.check_given(body, {"stream": "a boolean"}, "")
+    rust.present(body, "messages", "")
     listed = [
-        _message(message, n)
-        for n, message in enumerate(rust.list_of(body.get("messages"), "messages"))
+        _message(message, n) for n, message in enumerate(rust.list_of(body["messages"], "messages"))
     ]
+    config = rust.maybe_map_of(body.get("output_config"), "output_config", "MessagesOutputConfig")
+    metadata = rust.maybe_map_of(body.get("metadata"), "metadata", "MessagesMetadata")
+    rust.maybe_text_of(metadata.get("user_id"), "metadata.user_id")
     if not listed:
         raise refusal("no-messages", "messages", _PROTOCOL)
-    _check_results(listed)
+    _check_order(listed)
+    tools, server_tools = _tools(body.get("tools"), images)
+    choice = _choice(body.get("tool_choice"), server_tools)
+    reader = _BlockReader(images, _schemas(tools), choice != "none")
     chat = {name: body[name] for name in _SAME_FIELDS if name in body}
     chat["messages"] = list(_systems(body.get("system")))
     for index, message in enumerate(listed):
-        chat["messages"] += _chat_messages(message, index)
-    chat["tools"], server_tools = _tools(body.get("tools"))
-    choice = _choice(body.get("tool_choice"), server_tools)
+        chat["messages"] += reader.messages(message, index)
+    chat["tools"] = tools
     if choice is not None:
         chat["tool_choice"] = choice
-    config = body.get("output_config")
-    if config is not None:
-        chat["reasoning_effort"] = rust.map_of(config, "output_config", "OutputConfig").get(
-            "effort"
-        )
+    if "effort" in config:
+        chat["reasoning_effort"] = config["effort"]
     chat["stop"] = list(rust.list_of(body.get("stop_sequences"), "stop_sequences")) or None
     length = body.get("max_tokens")
     most = RULES["max_tokens"]["most"]
@@ -65,18 +91,23 @@ def _message(message: object, index: int) -> Object:
         role = rust.variant_in(message, "role", ROLES, path)
     content = rust.present(message, "content", path)
     if isinstance(content, str):
-        return {"role": role, "content": [{"type": "text", "text": content}]}
+        return {"role": role, "content": [_as_text(content)]}
     if not isinstance(content, list):
         raise server_refusal(f"{path}.content", "expected a string or a list")
     if not content:
         problem = f"messages.{index}: all messages must have non-empty content"
         raise server_refusal(f"{path}.content", problem)
+    return {"role": role, "content": list(_blocks(content, BLOCKS, f"{path}.content"))}
+
+
+def _blocks(
+    content: Sequence[object], kinds: Mapping[str, Mapping[str, str]], path: str
+) -> Iterator[Object]:
     for n, block in enumerate(content):
-        if not isinstance(block, dict):
-            expected = "internally tagged enum MessagesContentBlock"
-            raise rust.wrong_type(block, expected, f"{path}.content[{n}]")
-        rust.variant_in(block, "type", BLOCKS, f"{path}.content[{n}]")
-    return {"role": role, "content": content}
+        fields = rust.tagged(block, f"{path}[{n}]", "MessagesContentBlock")
+        kind = rust.tag_in(fields, "type", tuple(kinds), f"{path}[{n}]")
+        rust.check_present(fields, kinds[kind], f"{path}[{n}]")
+        yield fields
 
 
 def _systems(system: object) -> Iterator[Object]:
@@ -96,122 +127,211 @@ def _text(block: object, path: str) -> str:
     return rust.text_in(fields, "text", path)
 
 
-# Calls and their results.
+# Which blocks may stand where.
 
 
-def _ids(blocks: Sequence[Object], kind: str, field: str, path: str) -> list[str]:
-    return [rust.text_in(block, field, path) for block in blocks if block["type"] == kind]
-
-
-def _check_results(messages: Sequence[Object]) -> None:
+def _check_order(messages: Sequence[Object]) -> None:
     """The results of a turn's calls, all of them and no others, begin the next message."""
+    asked: list[str] = []
     for index, message in enumerate(messages):
+        _check_results(message, index, asked)
+        asked = []
+        for n, block in enumerate(message["content"]):
+            kind = block["type"]
+            if message["role"] != "assistant" and kind in _ASSISTANTS:
+                raise _misplaced(index, _ASSISTANTS[kind], "assistant")
+            if message["role"] != "user" and kind == "tool_result":
+                raise _misplaced(index, kind, "user")
+            if asked and kind in ("text", "image", "document"):
+                _check_answered(asked, set(), index, f"messages.{index}.{n}: ")
+            if kind == "tool_use":
+                if block["id"] in asked:
+                    path = f"messages[{index}]"
+                    raise refusal("ids-twice", path, _PROTOCOL, index=index, block=n)
+                asked.append(block["id"])
+    _check_results({"role": "user", "content": ()}, len(messages), asked)
+
+
+def _check_results(message: Object, index: int, asked: Sequence[str]) -> None:
+    path, found = f"messages[{index}]", set[str]()
+    for n, block in enumerate(message["content"]):
+        if block["type"] != "tool_result" or message["role"] != "user":
+            _check_answered(asked, found, index - 1, f"messages.{index}: ")
+            continue
+        id = block["tool_use_id"]
+        if id not in asked:
+            raise refusal("result-alone", path, _PROTOCOL, index=index, block=n, ids=id)
+        if id in found:
+            raise refusal("result-twice", path, _PROTOCOL, index=index, block=n, id=id)
+        found.add(id)
+    _check_answered(asked, found, index - 1, f"messages.{index - 1}:")
+
+
+def _check_answered(asked: Iterable[str], found: set[str], index: int, place: str) -> None:
+    missing = [id for id in asked if id not in found]
+    if missing:
         path = f"messages[{index}]"
-        calls = _ids(message["content"], "tool_use", "id", path)
-        for n, id in enumerate(calls):
-            if id in calls[:n]:
-                raise refusal("ids-twice", path, _PROTOCOL, index=index, block=n)
-        answered = _leading_results(messages[index + 1]) if index + 1 < len(messages) else []
-        missing = [id for id in calls if id not in answered]
-        if missing:
-            place = (
-                f"messages.{index}:"
-                if answered or index + 1 == len(messages)
-                else (f"messages.{index + 1}: ")
-            )
-            raise refusal("unanswered", path, _PROTOCOL, place=place, ids=", ".join(missing))
-        before = messages[index - 1]["content"] if index else []
-        asked = _ids(before, "tool_use", "id", path)
-        for n, id in enumerate(_ids(message["content"], "tool_result", "tool_use_id", path)):
-            if id not in asked:
-                raise refusal("result-alone", path, _PROTOCOL, index=index, block=n, ids=id)
+        raise refusal("unanswered", path, _PROTOCOL, place=place, ids=", ".join(missing))
 
 
-def _leading_results(message: Object) -> list[str]:
-    ids = []
-    for block in message["content"]:
-        if block["type"] != "tool_result":
-            break
-        ids.append(rust.text_in(block, "tool_use_id", "tool_result"))
-    return ids
+def _misplaced(index: int, kind: str, role: str) -> Exception:
+    problem = f"messages.{index}: `{kind}` blocks can only be in `{role}` messages"
+    return server_refusal(f"messages[{index}]", problem)
 
 
 # Contents.
 
 
-def _chat_messages(message: Object, index: int) -> Iterator[Object]:
-    role, blocks = message["role"], message["content"]
-    if role == "assistant":
-        yield _answer(blocks, index)
-        return
-    path = f"messages[{index}].content"
-    rest = []
-    for n, block in enumerate(blocks):
-        if block["type"] == "tool_result":
-            content = block.get("content")
-            parts = (
-                content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
+def _schemas(tools: Sequence[Object]) -> dict[str, str]:
+    """The tools that a result may refer to, as the model is shown them."""
+    functions = [tool["function"] for tool in tools]
+    return {function["name"]: to_json(shown_schema(function)) for function in functions}
+
+
+class _BlockReader:
+    """Reads the blocks of messages for a model that has `images`, or has none. `schemas` are those
+    of the tools, by their names; `shows_tools` says whether the model sees any."""
+
+    def __init__(self, images: bool, schemas: Mapping[str, str], shows_tools: bool) -> None:
+        self._images = images
+        self._schemas = schemas
+        self._shows_tools = shows_tools
+
+    def messages(self, message: Object, index: int) -> Iterator[Object]:
+        role, blocks = message["role"], message["content"]
+        if role == "assistant":
+            yield self._answer(blocks, index)
+            return
+        path = f"messages[{index}].content"
+        if any(block["type"] == "thinking" for block in blocks):
+            problem = (
+                f"messages.{index}.content: thinking blocks may only be in `assistant` messages"
             )
-            yield {
-                "role": "tool",
-                "tool_call_id": block["tool_use_id"],
-                "content": [_part(part, f"{path}[{n}]", index) for part in parts],
-            }
+            raise server_refusal(path, problem)
+        rest: list[Object] = []
+        found: list[str] = []
+        for n, block in enumerate(blocks):
+            if block["type"] == "tool_result":
+                listed = list(_result_blocks(block.get("content"), f"{path}[{n}].content"))
+                place = f"messages.{index}.content.{n}.tool_result.content"
+                names = [b["tool_name"] for b in listed if b["type"] == "tool_reference"]
+                found += [self._found(name, f"messages.{index}.content.{n}") for name in names]
+                parts = [self._part(b, f"{place}[{k}]") for k, b in enumerate(listed)]
+                yield {"role": "tool", "tool_call_id": block["tool_use_id"], "content": parts}
+            elif block["type"] == "tool_addition":
+                name = _added(block["tool"], f"{path}[{n}].tool")
+                found.append(self._found(name, f"messages.{index}.content.{n}"))
+            else:
+                rest.append(self._part(block, f"messages.{index}.content[{n}]"))
+        updates = [_as_text("\n".join([_UPDATED_TOOLS, *found]))] if any(found) else []
+        if role == "system":
+            yield self._system(rest, updates)
+        elif role == "latest_reminder":
+            yield {"role": role, "content": BLANK_LINE.join(part["text"] for part in rest)}
+        elif rest:
+            yield {"role": role, "content": rest}
+        if updates and role != "system":
+            yield self._system([], updates)
+
+    def _system(self, parts: list[Object], updates: list[Object]) -> Object:
+        if self._images:
+            empty = [_as_text("")] if updates else []
+            return {"role": "system", "content": [*(parts or empty), *updates]}
+        texts = (part.get("text", RECIPE_NO_IMAGE) for part in parts)
+        return {"role": "user", "content": _REMINDER.format(BLANK_LINE.join(texts))}
+
+    def _found(self, name: str, place: str) -> str:
+        """The schema of a tool that is referred to, "" where it is not shown again."""
+        if name not in self._schemas:
+            problem = f"{place}: tool reference '{name}' not found in available tools"
+            raise server_refusal("messages", problem)
+        return self._schemas[name] if self._images and self._shows_tools else ""
+
+    def _answer(self, blocks: Sequence[Object], index: int) -> Object:
+        shown = ("text", "image", "document")
+        texts = [
+            self._part(block, f"messages.{index}.content[{n}]")
+            for n, block in enumerate(blocks)
+            if block["type"] in shown
+        ]
+        thoughts = [block["thinking"] for block in blocks if block["type"] == "thinking"]
+        calls = [_call(block) for block in blocks if block["type"] == "tool_use"]
+        answer: Object = {"role": "assistant", "content": texts}
+        if calls:
+            answer["tool_calls"] = calls
+        if thoughts:
+            answer["reasoning_content"] = BLANK_LINE.join(thoughts)
+        return answer
+
+    def _part(self, block: Object, place: str) -> Object:
+        kind = block["type"]
+        if kind == "image":
+            return self._image(block["source"], place)
+        if kind == "document":
+            return _document(rust.map_of(block["source"], place, "MessagesDocumentSource"))
+        name = "tool_name" if kind == "tool_reference" else "text"
+        return _as_text(rust.text_in(block, name, place))
+
+    def _image(self, source: object, place: str) -> Object:
+        fields = rust.tagged(source, place, "MessagesImageSource")
+        kind = rust.tag_in(fields, "type", ("base64", "url", "file"), place)
+        if kind == "file":
+            return {"type": "file", "file_id": rust.text_in(fields, "file_id", place)}
+        if kind == "url":
+            url = rust.text_in(fields, "url", place)
+            self._check_link(url, place)
         else:
-            rest.append(_part(block, f"{path}[{n}]", index))
-    if role == "latest_reminder":
-        yield {"role": role, "content": BLANK_LINE.join(part["text"] for part in rest)}
-    elif rest:
-        yield {"role": role, "content": rest}
+            media = rust.variant_in(fields, "media_type", MEDIA_TYPES, place)
+            data = rust.text_in(fields, "data", place)
+            self._check_data(data, place)
+            url = f"data:{media};base64,{data}"
+        return {"type": "image_url", "image_url": {"url": url}}
+
+    def _check_link(self, url: str, place: str) -> None:
+        if not self._images:
+            return
+        if not url.startswith(("http://", "https://")):
+            raise refusal("image-scheme", "messages", _PROTOCOL, place=place, url=url)
+        if len(url) > RULES["image-link"]["most"]:
+            raise refusal("image-link", "messages", _PROTOCOL, place=place, length=len(url))
+
+    def _check_data(self, data: str, place: str) -> None:
+        try:
+            base64.b64decode(data if self._images else "", validate=True)
+        except ValueError:
+            raise server_refusal("messages", f"{place}: base64 decode error") from None
 
 
-def _answer(blocks: Sequence[Object], index: int) -> Object:
-    path = f"messages[{index}].content"
-    texts = [_part(block, path, index) for block in blocks if block["type"] in ("text", "image")]
-    thoughts = [rust.text_in(b, "thinking", path) for b in blocks if b["type"] == "thinking"]
-    calls = [_call(block, path) for block in blocks if block["type"] == "tool_use"]
-    answer: Object = {"role": "assistant", "content": texts}
-    if calls:
-        answer["tool_calls"] = calls
-    if thoughts:
-        answer["reasoning_content"] = BLANK_LINE.join(thoughts)
-    return answer
+def _result_blocks(content: object, path: str) -> Iterator[Object]:
+    """What a tool brought back, as blocks."""
+    if content is None or isinstance(content, str):
+        yield _as_text(content or "")
+    elif isinstance(content, list):
+        yield from _blocks(content, RESULT_BLOCKS, path)
+    else:
+        raise server_refusal(path, "expected a string or a list")
 
 
-def _call(block: Object, path: str) -> Object:
-    function = {"name": block.get("name"), "arguments": to_json(block.get("input"))}
-    return {"id": rust.text_in(block, "id", path), "type": "function", "function": function}
+def _added(tool: object, path: str) -> str:
+    fields = rust.tagged(tool, path, "MessagesToolReference")
+    rust.tag_in(fields, "type", ("tool_reference",), path)
+    return rust.text_in(fields, "name", path)
 
 
-def _part(block: Any, path: str, index: int) -> Object:
-    kind = block.get("type")
-    if kind == "image":
-        return _image(
-            rust.map_of(block.get("source"), f"{path}.source", "ImageSource"), path, index
-        )
-    if kind == "document":
-        return _document(rust.map_of(block.get("source"), f"{path}.source", "DocumentSource"))
-    if kind == "tool_reference":
-        return {"type": "text", "text": rust.text_in(block, "tool_name", path)}
-    return {"type": "text", "text": rust.text_in(block, "text", path)}
+def _as_text(text: str) -> Object:
+    return {"type": "text", "text": text}
 
 
-def _image(source: Object, path: str, index: int) -> Object:
-    kind = rust.variant_in(source, "type", ("base64", "url", "file"), f"{path}.source")
-    if kind == "file":
-        return {"type": "file", "file_id": rust.text_in(source, "file_id", path)}
-    if kind == "url":
-        return {"type": "image_url", "image_url": {"url": rust.text_in(source, "url", path)}}
-    media = rust.variant_in(source, "media_type", MEDIA_TYPES, f"{path}.source")
-    url = f"data:{media};base64,{rust.text_in(source, 'data', path)}"
-    return {"type": "image_url", "image_url": {"url": url}}
+def _call(block: Object) -> Object:
+    function = {"name": block["name"], "arguments": to_json(block["input"])}
+    return {"id": block["id"], "type": "function", "function": function}
 
 
 def _document(source: Object) -> Object:
     if source.get("type") == "file":
         return {"type": "file", "file_id": rust.text_in(source, "file_id", "source")}
-    kind = source.get("media_type") or "unknown"
-    return {"type": "text", "text": f"[Unsupported document type: {kind}]"}
+    kind = rust.maybe_text_of(source.get("media_type"), "source.media_type") or "unknown"
+    return _as_text(f"[Unsupported document type: {kind}]")
 
 
 # Tools.
@@ -223,20 +343,24 @@ def is_web_tool(tool: object) -> bool:
     return isinstance(kind, str) and kind.startswith(WEB_TOOLS)
 
 
-def _tools(tools: object) -> tuple[list[Object], set[object]]:
-    """The functions, and the names of what the server runs."""
+def _tools(tools: object, images: bool) -> tuple[list[Object], set[object]]:
+    """The functions, and the names of what the server runs. Where there are no images, no tool is
+    deferred either."""
     listed = rust.list_of(tools, "tools")
     own = [(n, tool) for n, tool in enumerate(listed) if not is_web_tool(tool)]
-    functions = [_function(tool, n) for n, tool in own]
-    if own and all(tool.get("defer_loading") for _, tool in own):
+    functions = [_function(tool, n, images) for n, tool in own]
+    if functions and all(tool["function"]["defer_loading"] for tool in functions):
         raise refusal("deferred", "tools", _PROTOCOL)
-    return functions, {tool.get("name") for tool in listed if is_web_tool(tool)}
+    hosted = (tool.get("name") for tool in listed if is_web_tool(tool))
+    return functions, {rust.maybe_text_of(name, "tools") for name in hosted}
 
 
-def _function(tool: object, index: int) -> Object:
+def _function(tool: object, index: int, images: bool) -> Object:
     path = f"tools[{index}]"
     fields = rust.map_of(tool, path, "MessagesTool")
-    if fields.get("type") is not None:
+    rust.check_given(fields, {"defer_loading": "a boolean"}, path)
+    if "type" in fields:
+        rust.text_in(fields, "type", path)
         raise refusal("tool-types", path, _PROTOCOL, index=index)
     name = rust.text_in(fields, "name", path)
     check_name(name, f"{path}.name")
@@ -245,14 +369,15 @@ def _function(tool: object, index: int) -> Object:
         problem = 'null is not of types "boolean", "object"'
         raise refusal("schema", f"{path}.input_schema", name=name, problem=problem)
     described = {"name": name, "description": fields.get("description"), "parameters": schema}
-    return {"type": "function", "function": described}
+    deferred = bool(images and fields.get("defer_loading"))
+    return {"type": "function", "function": {**described, "defer_loading": deferred}}
 
 
 def _choice(choice: object, server_tools: set[object]) -> object:
     if choice is None:
         return None
-    fields = rust.map_of(choice, "tool_choice", "MessagesToolChoice")
-    kind = rust.variant_in(fields, "type", CHOICES, "tool_choice")
+    fields = rust.tagged(choice, "tool_choice", "MessagesToolChoice")
+    kind = rust.tag_in(fields, "type", CHOICES, "tool_choice")
     if kind != "tool":
         return "none" if kind == "none" else "auto"
     name = rust.text_in(fields, "name", "tool_choice")

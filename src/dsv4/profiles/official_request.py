@@ -4,9 +4,12 @@ refuses, and the prompt. Where a page of its documentation is newer than deepsee
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from urllib.parse import unquote_to_bytes
 
+from dsv4._images.image_source import is_data_url
 from dsv4.profiles import recipe_prompts, recipe_request
 from dsv4.profiles import rust_json as rust
 from dsv4.profiles.official_api import (
@@ -21,7 +24,12 @@ from dsv4.profiles.official_responses import responses_as_chat
 from dsv4.profiles.recipe_request import RecipeConversation, RecipeRules
 from dsv4.profiles.server_requests import OFFICIAL_DIALECTS, Object, ThinkingMode, server_refusal
 
-_AS_CHAT: Mapping[str, Callable[[Object], Object]] = {
+# How pictures begin, but for WebP, and how much of a data URL says it.
+_PICTURES = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a")
+_START_OF_A_PICTURE = 32
+
+_AS_CHAT: Mapping[str, Callable[[Object, bool], Object]] = {
+    "chat": lambda body, images: dict(body),
     "messages": messages_as_chat,
     "responses": responses_as_chat,
 }
@@ -48,13 +56,15 @@ def read_official(
     if dialect is None:
         dialect = str(_release(body.get("model"), protocol).dialect)
     images = recipe_prompts.has_images(dialect)
-    chat = _without_web_tools(_AS_CHAT.get(protocol, dict)(body), images)
+    chat = _without_web_tools(_AS_CHAT[protocol](body, images), images)
     form = chat.get("response_format")
     if protocol == "chat" and isinstance(form, dict) and form.get("type") == "json_schema":
         raise refusal("json-schema", "response_format.type")
     rules = RecipeRules(protocol, needs_reasoning=True, takes_files=True)
     conversation = recipe_request.read_recipe_request(chat, images, rules)
     _check_safety(chat)
+    if images:
+        _check_images(chat)
     recipe_request.check_sampling(chat)
     return OfficialRequest(chat, conversation, dialect)
 
@@ -80,6 +90,27 @@ def _check_safety(chat: Object) -> None:
     level = rust.variant_in(fields, "level", RULES["safety_check"]["levels"], "safety_check")
     if level == "high" and chat.get("tool_choice") not in (None, "auto", "none"):
         raise server_refusal("tool_choice", "tool_choice只能为auto或none")
+
+
+def _check_images(chat: Object) -> None:
+    """Refuse too many images, and what is no picture by its bytes."""
+    contents = [message.get("content") for message in chat["messages"]]
+    parts = [part for content in contents if isinstance(content, list) for part in content]
+    urls = [part["image_url"]["url"] for part in parts if part["type"] == "image_url"]
+    if len(urls) > RULES["image-count"]["most"]:
+        raise refusal("image-count", "messages", count=len(urls))
+    for index, url in enumerate(urls):
+        if is_data_url(url) and not _begins_as_a_picture(url):
+            raise refusal("image-formats", "messages", index=index)
+
+
+def _begins_as_a_picture(url: str) -> bool:
+    data = unquote_to_bytes(url.partition(",")[2])
+    try:
+        start = base64.b64decode(data[:_START_OF_A_PICTURE])
+    except ValueError:
+        return False
+    return start.startswith(_PICTURES) or (start[:4] == b"RIFF" and start[8:12] == b"WEBP")
 
 
 def dialect_of_body(body: Object) -> str | None:

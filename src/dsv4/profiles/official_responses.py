@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 from dsv4._encode.tools import to_json
+from dsv4._format.texts import RECIPE_NO_IMAGE
 from dsv4.profiles import rust_json as rust
-from dsv4.profiles.official_api import refusal
-from dsv4.profiles.recipe_request import check_name
+from dsv4.profiles.official_api import RULES, refusal
+from dsv4.profiles.recipe_request import DETAILS, check_name
 from dsv4.profiles.server_requests import BLANK_LINE, TOOL_CHOICES, Object, server_refusal
 
 ROLES = ("user", "assistant", "system", "developer")
 PARTS = ("input_text", "output_text", "input_image", "input_file")
+OUTPUT_PARTS = ("input_text", "input_image", "input_file")
 CHOICES = ("function", "web_search", "web_search_2025_08_26", "custom")
 FORMATS = ("text", "json_schema", "json_object")
 CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
+# The fields that they must have, in the order in which one is missed.
+_CALL_FIELDS = {
+    "function_call": ("arguments", "call_id", "name"),
+    "custom_tool_call": ("call_id", "input", "name"),
+}
 OUTPUTS = ("function_call_output", "custom_tool_call_output")
 _SAME_FIELDS = ("model", "temperature", "top_p", "stream", "top_logprobs", "safety_check")
 _PROTOCOL = "responses"
@@ -33,20 +41,20 @@ _PATCH_SCHEMA = {
 }
 
 
-def responses_as_chat(body: Object) -> Object:
-    """The Chat request for the same. Raises where the API refuses it in words of this protocol."""
+def responses_as_chat(body: Object, images: bool = True) -> Object:
+    """The Chat request for the same, for a model that has `images`, or has none. Raises where the
+    API refuses it in words of this protocol."""
+    rust.check_given(body, {"stream": "a boolean", "user": "a string"}, "")
     chat = {name: body[name] for name in _SAME_FIELDS if name in body}
-    chat["messages"] = _messages(body)
-    chat["tools"] = list(_tools(body.get("tools")))
+    chat["messages"] = _messages(body, _ItemReader(images))
+    chat["tools"] = list(_tools(body.get("tools"), images))
     chat["tool_choice"] = _choice(body.get("tool_choice"))
     if "top_logprobs" in chat:
         chat["logprobs"] = True
-    reasoning = body.get("reasoning")
-    if reasoning is not None:
-        fields = rust.map_of(reasoning, "reasoning", "ResponsesReasoning")
-        chat["reasoning_effort"] = fields.get("effort")
-    text = body.get("text")
-    form = rust.map_of(text, "text", "ResponsesText").get("format") if text is not None else None
+    reasoning = rust.maybe_map_of(body.get("reasoning"), "reasoning", "ResponsesReasoningConfig")
+    if "effort" in reasoning:
+        chat["reasoning_effort"] = reasoning["effort"]
+    form = rust.maybe_map_of(body.get("text"), "text", "ResponsesTextConfig").get("format")
     if form is not None:
         chat["response_format"] = _format(rust.map_of(form, "text.format", "TextFormat"))
     chat["max_tokens"] = body.get("max_output_tokens")
@@ -57,14 +65,16 @@ def _format(form: Object) -> Object:
     kind = rust.variant_in(form, "type", FORMATS, "text.format")
     if kind != "json_schema":
         return {"type": kind}
+    name = rust.text_in(form, "name", "text.format")
     schema = rust.present(form, "schema", "text.format")
-    return {"type": kind, "json_schema": {"name": form.get("name"), "schema": schema}}
+    wrapper = {"name": name, "schema": schema, "strict": form.get("strict")}
+    return {"type": kind, "json_schema": wrapper}
 
 
 # Items.
 
 
-def _messages(body: Object) -> list[Object]:
+def _messages(body: Object, reader: _ItemReader) -> list[Object]:
     instructions, given = body.get("instructions"), body.get("input")
     if instructions is None and given is None:
         raise refusal("no-messages", "input", _PROTOCOL)
@@ -76,92 +86,166 @@ def _messages(body: Object) -> list[Object]:
         raise server_refusal("input", "input should be a string or a list of input items")
     if not given:
         raise server_refusal("input", "Input items array must not be empty")
-    messages = front + list(_turns(given))
+    items = [(n, item, _kind(item, f"input[{n}]")) for n, item in enumerate(given)]
+    _check_ids(items)
+    messages = front + list(reader.turns(items))
     _check_results(messages)
     return messages
 
 
-def _turns(items: Sequence[object]) -> Iterator[Object]:
-    """The items as messages: a run of the assistant's is one, and reasoning begins the next."""
-    turn: Object = {}
-    for index, item in enumerate(items):
-        if not isinstance(item, dict):
-            raise server_refusal(f"input[{index}]", "invalid input item")
-        kind = item.get("type", "message")
-        if _is_answer(item, kind):
-            if kind == "reasoning" and (turn.get("content") or turn.get("tool_calls")):
-                yield turn
-                turn = {}
-            turn = _with_item(turn, item, kind, index)
-            continue
+# An item, where it stands, and its type.
+Item: TypeAlias = tuple[int, Object, str]
+
+
+def _kind(item: object, path: str) -> str:
+    """The type of an item: a message may be without."""
+    if not isinstance(item, dict) or not ("type" in item or "role" in item):
+        raise server_refusal(path, "invalid input item")
+    kind = rust.tag_of(item, "type", path) if "type" in item else "message"
+    if kind in CALLS:
+        rust.check_present(item, dict.fromkeys(_CALL_FIELDS[kind], "a string"), path)
+    return kind
+
+
+def _check_ids(items: Sequence[Item]) -> None:
+    """Every id of a call stands once, and so does every one of a result."""
+    called, answered = set[str](), set[str]()
+    for _, item, kind in items:
+        id = rust.maybe_text_of(item.get("call_id"), "call_id")
+        if kind in CALLS and id in called:
+            raise refusal("ids-twice", "input", _PROTOCOL, id=id)
+        if kind in OUTPUTS and id in answered:
+            raise refusal("result-twice", "input", _PROTOCOL, id=id)
+        (called if kind in CALLS else answered if kind in OUTPUTS else set()).add(str(id))
+
+
+class _ItemReader:
+    """Reads items for a model that has `images`, or has none."""
+
+    def __init__(self, images: bool) -> None:
+        self._images = images
+
+    def turns(self, items: Sequence[Item]) -> Iterator[Object]:
+        """The items as messages: a run of the assistant's is one, and reasoning or a text behind
+        a call begins the next."""
+        turn: Object = {}
+        for index, item, kind in items:
+            role = item.get("role") if kind == "message" else None
+            if kind in CALLS or kind == "reasoning" or role == "assistant":
+                if _begins_anew(turn, item, kind):
+                    yield turn
+                    turn = {}
+                turn = self._with_item(turn, item, kind, index)
+                continue
+            message = self._message(item, kind, index)
+            if message is not None:
+                if turn:
+                    yield turn
+                    turn = {}
+                yield message
         if turn:
             yield turn
-            turn = {}
+
+    def _message(self, item: Object, kind: str, index: int) -> Object | None:
+        path = f"input[{index}]"
         if kind in OUTPUTS:
-            id = rust.text_in(item, "call_id", f"input[{index}]")
-            output = _content(rust.present(item, "output", f"input[{index}]"), index, "tool")
-            yield {"role": "tool", "tool_call_id": id, "content": output}
-        elif kind == "message":
-            role = rust.variant_in(item, "role", ROLES, f"input[{index}]")
-            content = _content(rust.present(item, "content", f"input[{index}]"), index, role)
-            yield {"role": "system" if role == "developer" else role, "content": content}
-    if turn:
-        yield turn
+            output = rust.present(item, "output", path)
+            expected = "output should be a string or a list of output content parts"
+            content = self._content(output, index, "tool", expected)
+            id = rust.text_in(item, "call_id", path)
+            return {"role": "tool", "tool_call_id": id, "content": content}
+        if kind != "message":
+            return None
+        role = rust.variant_in(item, "role", ROLES, path)
+        content = self._content(rust.present(item, "content", path), index, role)
+        if role == "developer":
+            # Where system texts stand in front of everything, what comes later is the user's.
+            role = "system" if self._images else "user"
+        return {"role": role, "content": content}
+
+    def _with_item(self, turn: Object, item: Object, kind: str, index: int) -> Object:
+        """A turn of the assistant's with one more item."""
+        path = f"input[{index}]"
+        if kind == "message":
+            content = self._content(rust.present(item, "content", path), index, "assistant")
+            turn = turn or _EMPTY
+            return {**turn, "content": [*turn["content"], *content]}
+        if kind == "reasoning":
+            texts = list(_thoughts(item, f"{path}.content"))
+            turn = turn or (_EMPTY if item.get("content") else {})
+            before = [turn["reasoning_content"]] if "reasoning_content" in turn else []
+            return {**turn, "reasoning_content": BLANK_LINE.join(before + texts)} if texts else turn
+        text = item[CALLS[kind]]
+        arguments = text if kind == "function_call" else to_json({"input": text})
+        name = _full_name(item.get("namespace"), item["name"], self._images)
+        function = {"name": name, "arguments": arguments}
+        call = {"id": item["call_id"], "type": "function", "function": function}
+        turn = turn or _EMPTY
+        return {**turn, "tool_calls": [*turn.get("tool_calls", ()), call]}
+
+    def _content(
+        self,
+        content: object,
+        index: int,
+        role: str,
+        expected: str = "content should be a string or a list of content blocks",
+    ) -> list[Object]:
+        if isinstance(content, str):
+            return [{"type": "text", "text": content}]
+        path = f"input[{index}].content"
+        if not isinstance(content, list):
+            raise server_refusal(path, expected)
+        return [self._part(part, f"{path}[{n}]", index, role) for n, part in enumerate(content)]
+
+    def _part(self, part: object, path: str, index: int, role: str) -> Object:
+        fields = rust.tagged(part, path, "ResponsesContentBlock")
+        kind = rust.tag_in(fields, "type", OUTPUT_PARTS if role == "tool" else PARTS, path)
+        if kind == "input_file":
+            return {"type": "text", "text": "[Unsupported Document]"}
+        if kind != "input_image":
+            return {"type": "text", "text": rust.text_in(fields, "text", path)}
+        url = rust.maybe_text_of(fields.get("image_url"), f"{path}.image_url")
+        detail = fields.get("detail")
+        if detail is not None:
+            rust.variant_of(detail, DETAILS, f"{path}.detail")
+        if not self._images:
+            return {"type": "text", "text": RECIPE_NO_IMAGE}
+        file = fields.get("file_id")
+        if url is not None:
+            _check_url(url, path, index)
+        elif not isinstance(file, str):
+            raise server_refusal(path, f"{path}: input_image must have image_url or file_id")
+        if role in ("assistant", "system"):
+            raise refusal("image-assistant", path, _PROTOCOL, index=index, role=role)
+        if url is None:
+            return {"type": "file", "file_id": file}
+        return {"type": "image_url", "image_url": {"url": url}}
 
 
-def _is_answer(item: Object, kind: object) -> bool:
-    return (
-        kind in CALLS
-        or kind == "reasoning"
-        or (kind == "message" and item.get("role") == "assistant")
-    )
+_EMPTY: Object = {"role": "assistant", "content": []}
 
 
-def _with_item(turn: Object, item: Object, kind: str, index: int) -> Object:
-    """A turn of the assistant's with one more item."""
-    path = f"input[{index}]"
-    turn = turn or {"role": "assistant", "content": []}
-    if kind == "message":
-        content = _content(rust.present(item, "content", path), index, "assistant")
-        return {**turn, "content": [*turn["content"], *content]}
+def _begins_anew(turn: Object, item: Object, kind: str) -> bool:
     if kind == "reasoning":
-        parts = rust.list_of(item.get("content"), f"{path}.content")
-        texts = [str(p.get("text")) for p in parts if p.get("type") == "reasoning_text"]
-        before = [turn["reasoning_content"]] if "reasoning_content" in turn else []
-        return {**turn, "reasoning_content": BLANK_LINE.join(before + texts)} if texts else turn
-    text = rust.text_in(item, CALLS[kind], path)
-    arguments = text if kind == "function_call" else to_json({"input": text})
-    space = item.get("namespace")
-    name = rust.text_in(item, "name", path)
-    call = {
-        "id": rust.text_in(item, "call_id", path),
-        "type": "function",
-        "function": {"name": f"{space}::{name}" if space else name, "arguments": arguments},
-    }
-    return {**turn, "tool_calls": [*turn.get("tool_calls", ()), call]}
+        return bool(item.get("content") and (turn.get("content") or turn.get("tool_calls")))
+    return kind == "message" and bool(turn.get("tool_calls"))
 
 
-def _content(content: object, index: int, role: str) -> list[Object]:
-    if isinstance(content, str):
-        return [{"type": "text", "text": content}]
-    path = f"input[{index}].content"
-    if not isinstance(content, list):
-        raise server_refusal(path, "content should be a string or a list of content blocks")
-    return [_part(part, f"{path}[{n}]", index, role) for n, part in enumerate(content)]
+def _thoughts(item: Object, path: str) -> Iterator[str]:
+    for n, part in enumerate(rust.list_of(item.get("content"), path)):
+        fields = rust.map_of(part, f"{path}[{n}]", "ResponsesReasoningContent")
+        if fields.get("type", "reasoning_text") == "reasoning_text":
+            yield rust.text_in(fields, "text", f"{path}[{n}]")
 
 
-def _part(part: object, path: str, index: int, role: str) -> Object:
-    fields = rust.map_of(part, path, "ResponsesContent")
-    kind = rust.variant_in(fields, "type", PARTS, path)
-    if kind == "input_file":
-        return {"type": "text", "text": "[Unsupported Document]"}
-    if kind != "input_image":
-        return {"type": "text", "text": rust.text_in(fields, "text", path)}
-    if role in ("assistant", "system"):
-        raise refusal("image-assistant", path, _PROTOCOL, index=index, role=role)
-    if isinstance(fields.get("file_id"), str):
-        return {"type": "file", "file_id": fields["file_id"]}
-    return {"type": "image_url", "image_url": {"url": rust.text_in(fields, "image_url", path)}}
+def _check_url(url: str, path: str, index: int) -> None:
+    if url.startswith("data:"):
+        return
+    if not url.startswith(("http://", "https://")):
+        raise refusal("image-scheme", path, _PROTOCOL, index=index)
+    if len(url) > RULES["image-link"]["most"]:
+        place = f"{path}: image_url"
+        raise refusal("image-link", path, _PROTOCOL, place=place, length=len(url))
 
 
 def _check_results(messages: Sequence[Object]) -> None:
@@ -177,26 +261,26 @@ def _check_results(messages: Sequence[Object]) -> None:
             raise refusal("unanswered", "input", _PROTOCOL, ids=waiting[0])
         else:
             waiting = [call["id"] for call in message.get("tool_calls", ())]
-            twice = next((id for n, id in enumerate(waiting) if id in waiting[:n]), None)
-            if twice is not None:
-                raise refusal("ids-twice", "input", _PROTOCOL, id=twice)
 
 
 # Tools.
 
 
-def _tools(tools: object) -> Iterator[Object]:
+def _full_name(space: object, name: str, images: bool) -> str:
+    """The name of a tool in a namespace, as the model's release spells it."""
+    return f"{space}{'::' if images else '__'}{name}" if space else name
+
+
+def _tools(tools: object, images: bool) -> Iterator[Object]:
     """The functions. What else there is runs on the server, or is dropped."""
     for n, tool in enumerate(rust.list_of(tools, "tools")):
         path = f"tools[{n}]"
-        fields = rust.map_of(tool, path, "ResponsesTool")
-        kind = fields.get("type")
+        fields = rust.tagged(tool, path, "ResponsesTool")
+        kind = rust.tag_of(fields, "type", path)
         if kind == "function":
             yield _function(fields, path)
         elif kind == "namespace":
-            space, about = rust.text_in(fields, "name", path), fields.get("description")
-            for inner in rust.list_of(fields.get("tools"), f"{path}.tools"):
-                yield _function(rust.map_of(inner, path, "ResponsesTool"), path, space, about)
+            yield from _namespace(fields, path, images)
         elif kind == "custom":
             name = rust.text_in(fields, "name", path)
             if name != _PATCH_TOOL:
@@ -204,13 +288,30 @@ def _tools(tools: object) -> Iterator[Object]:
             yield _declared(name, fields.get("description"), _PATCH_SCHEMA)
 
 
-def _function(fields: Object, path: str, space: str = "", about: object = None) -> Object:
+def _namespace(fields: Object, path: str, images: bool) -> Iterator[Object]:
+    space = rust.text_in(fields, "name", path)
+    check_name(space, f"{path}.name")
+    for n, tool in enumerate(rust.list_of(rust.present(fields, "tools", path), f"{path}.tools")):
+        inner = rust.tagged(tool, f"{path}.tools[{n}]", "ResponsesTool")
+        if rust.tag_of(inner, "type", f"{path}.tools[{n}]") == "custom":
+            found = f"Found custom tool '{inner.get('name')}' in {path}.tools[{n}]."
+            problem = f"Currently custom tools are not allowed inside a namespace. {found}"
+            raise server_refusal(path, problem)
+        declared = _function(inner, f"{path}.tools[{n}]")
+        function = declared["function"]
+        about = fields.get("description") if images else None
+        described = (
+            f"{about}\n{function['description'] or ''}" if about else function["description"]
+        )
+        name = _full_name(space, function["name"], images)
+        yield _declared(name, described, function["parameters"])
+
+
+def _function(fields: Object, path: str) -> Object:
     name = rust.text_in(fields, "name", path)
+    rust.maybe_bool_of(fields.get("strict"), f"{path}.strict")
     check_name(name, f"{path}.name")
-    described = fields.get("description")
-    if space:
-        name, described = f"{space}::{name}", f"{about}\n{described or ''}" if about else described
-    return _declared(name, described, fields.get("parameters"))
+    return _declared(name, fields.get("description"), fields.get("parameters"))
 
 
 def _declared(name: str, described: object, schema: object) -> Object:

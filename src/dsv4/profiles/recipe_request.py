@@ -110,6 +110,7 @@ def read_recipe_request(
     """A request, checked as deepseek-recipe checks it; `images` says whether the model has any."""
     rules = rules or RecipeRules()
     body = rust.checked_json(body, "request", rules.big_integers)
+    rust.check_given(body, _FLAGS, "")
     thinking, effort = _mode(body)
     functions = _functions(body, rules.protocol)
     messages = tuple(_messages(body, thinking, images, rules))
@@ -117,9 +118,10 @@ def read_recipe_request(
     if thinking and rules.needs_reasoning:
         _check_reasoning(messages, bool(functions), rules.protocol)
     messages = tuple(_with_reasoning(message, thinking) for message in messages)
-    others = tuple(m for m in messages if m.role != "system" or m.text)
+    keeps_all = rules.protocol == "responses"
+    others = tuple(m for m in messages if keeps_all or m.role != "system" or m.text)
     format, json_object = _format(body, others, rules.protocol)
-    schemas, forced = _tools(body, functions, thinking)
+    schemas, forced = _tools(body, functions, thinking, rules.protocol)
     if others and others[-1].prefix:
         _check_prefix(others, bool(functions), json_object)
     return RecipeConversation(others, thinking, effort, schemas, format, json_object, forced)
@@ -138,6 +140,7 @@ def _mode(body: Object) -> tuple[bool, Effort]:
     thinking = effort != "none"
     if body.get("thinking") is not None:
         switch = rust.map_of(body["thinking"], "thinking", "ChatCompletionThinking")
+        _check_integer(switch.get("budget_tokens"), "thinking.budget_tokens", "u64")
         thinking = THINKING[rust.variant_in(switch, "type", tuple(THINKING), "thinking")]
     return thinking, EFFORTS[effort]
 
@@ -156,7 +159,7 @@ def _functions(body: Object, protocol: str) -> list[Object]:
 
 
 def _tools(
-    body: Object, functions: Sequence[Object], thinking: bool
+    body: Object, functions: Sequence[Object], thinking: bool, protocol: str
 ) -> tuple[tuple[Object, ...], bool]:
     """The schemas to show, and whether one of them must be called."""
     choice = body.get("tool_choice")
@@ -178,6 +181,8 @@ def _tools(
         f"tools[{n}].function": function
         for n, function in enumerate(functions)
         if wanted in (None, function["name"])
+        # In Messages a tool can be kept back until a result refers to it.
+        and not (protocol == "messages" and function.get("defer_loading"))
     }
     return tuple(_schemas(shown_tools, body)), forced
 
@@ -185,20 +190,28 @@ def _tools(
 def _named_choice(choice: object) -> str | None:
     """The name of the tool that a `tool_choice` asks for. None: it is absent, or a mode."""
     if isinstance(choice, dict):
+        if not choice:
+            raise _odd_choice()
         rust.variant_in(choice, "type", ("function",), "tool_choice")
         function = rust.present(choice, "function", "tool_choice")
         named = rust.map_of(function, "tool_choice.function", "ChatCompletionToolChoiceFunction")
         return rust.text_in(named, "name", "tool_choice.function")
     if choice is not None and choice not in server.TOOL_CHOICES:
-        raise server_refusal("tool_choice", "expected one of `none`, `auto`, `required` or a tool")
+        raise _odd_choice()
     return None
+
+
+def _odd_choice() -> EncodeError:
+    return server_refusal("tool_choice", "expected one of `none`, `auto`, `required` or a tool")
 
 
 def _function(tool: object, path: str) -> Object:
     fields = rust.map_of(tool, path, "ChatCompletionTool")
     rust.variant_in(fields, "type", ("function",), path)
     function = rust.map_of(
-        rust.present(fields, "function", path), f"{path}.function", "FunctionDefinition"
+        rust.present(fields, "function", path),
+        f"{path}.function",
+        "ChatCompletionFunctionDefinition",
     )
     rust.text_in(function, "name", f"{path}.function")
     rust.maybe_text_of(function.get("description"), f"{path}.function.description")
@@ -245,14 +258,20 @@ def _schemas(functions: Mapping[str, Object], body: Object) -> Iterator[Object]:
             body["response_format"], "none with strict tools", "response_format"
         )
     for path, function in functions.items():
-        parameters = function.get("parameters")
         if function.get("strict"):
-            parameters = strict_parameters(parameters, f"{path}.parameters")
-        yield {
-            "name": function["name"],
-            "description": function.get("description") or "",
-            "parameters": {} if parameters is None else parameters,
-        }
+            parameters = strict_parameters(function.get("parameters"), f"{path}.parameters")
+            function = {**function, "parameters": parameters}
+        yield shown_schema(function)
+
+
+def shown_schema(function: Object) -> Object:
+    """A function as the model is shown it."""
+    parameters = function.get("parameters")
+    return {
+        "name": function["name"],
+        "description": function.get("description") or "",
+        "parameters": {} if parameters is None else parameters,
+    }
 
 
 # Messages.
@@ -261,7 +280,7 @@ def _schemas(functions: Mapping[str, Object], body: Object) -> Iterator[Object]:
 def _messages(
     body: Object, thinking: bool, images: bool, rules: RecipeRules
 ) -> Iterator[RecipeMessage]:
-    listed = body.get("messages")
+    listed = rust.present(body, "messages", "")
     if listed is None:
         raise rust.wrong_type(listed, "a sequence", "messages")
     reader = _MessageReader(images, rules)
@@ -285,16 +304,14 @@ class _MessageReader:
     def fields(self, message: object, index: int) -> Object:
         """A message with the fields that its role has."""
         path = f"messages[{index}]"
-        if not isinstance(message, dict):
-            expected = "internally tagged enum ChatCompletionRequestMessage"
-            raise rust.wrong_type(message, expected, path)
-        role = rust.variant_in(message, "role", ROLES, path)
-        rust.maybe_text_of(message.get("name"), f"{path}.name")
+        fields = rust.tagged(message, path, "ChatCompletionRequestMessage")
+        role = rust.tag_in(fields, "role", ROLES, path)
+        rust.maybe_text_of(fields.get("name"), f"{path}.name")
         if role == "tool":
-            rust.text_in(message, "tool_call_id", path)
+            rust.text_in(fields, "tool_call_id", path)
         if role != "assistant":
-            rust.present(message, "content", path)
-        return message
+            rust.present(fields, "content", path)
+        return fields
 
     def read(self, message: Object, index: int, last: bool) -> RecipeMessage:
         role, path = message["role"], f"messages[{index}]"
@@ -327,18 +344,20 @@ class _MessageReader:
         if not isinstance(content, (list, tuple)):
             raise refusal("contents", path)
         texts = [self._part(part, f"{path}[{n}]", index) for n, part in enumerate(content)]
-        if answers and any(part.get("type") == "image_url" for part in content):
+        if answers and self.images and any(part.get("type") == "image_url" for part in content):
             raise refusal("image-assistant", path)
         return BLANK_LINE.join(texts)
 
     def _part(self, part: object, path: str, index: int) -> str:
-        fields = rust.map_of(part, path, "ChatCompletionContentPart")
-        kind = rust.variant_in(fields, "type", PARTS, path)
+        fields = rust.tagged(part, path, "ChatCompletionRequestContentBlock")
+        kind = rust.tag_in(fields, "type", PARTS, path)
         if kind == "text":
             return rust.text_in(fields, "text", path)
         if kind == "image_url":
             image = rust.map_of(
-                fields.get("image_url"), f"{path}.image_url", "ChatCompletionImageUrl"
+                rust.present(fields, "image_url", path),
+                f"{path}.image_url",
+                "ChatCompletionImageUrl",
             )
             self._check_image(image, f"{path}.image_url", index)
         elif self.images and not (self.rules.takes_files and fields.get("file_id")):
@@ -380,11 +399,13 @@ def _calls(calls: object, path: str) -> Iterator[RecipeCall]:
         raise refusal("calls-empty", path, field=path)
     for n, call in enumerate(listed):
         at = f"{path}[{n}]"
-        fields = rust.map_of(call, at, "ChatCompletionMessageToolCall")
+        fields = rust.map_of(call, at, "ChatCompletionRequestToolCall")
         id = rust.text_in(fields, "id", at)
         rust.variant_in(fields, "type", ("function",), at)
         function = rust.map_of(
-            rust.present(fields, "function", at), f"{at}.function", "FunctionCall"
+            rust.present(fields, "function", at),
+            f"{at}.function",
+            "ChatCompletionRequestFunctionCall",
         )
         name = rust.text_in(function, "name", f"{at}.function")
         yield RecipeCall(id, name, rust.text_in(function, "arguments", f"{at}.function"))
@@ -438,8 +459,8 @@ def _format(body: Object, messages: Sequence[RecipeMessage], protocol: str) -> t
     if value is None:
         return None, False
     path = "response_format"
-    form = rust.map_of(value, path, "ResponseFormat")
-    kind = rust.variant_in(form, "type", FORMATS, path)
+    form = rust.tagged(value, path, "ChatCompletionResponseFormat")
+    kind = rust.tag_in(form, "type", FORMATS, path)
     if kind == "regex":
         rust.text_in(form, "regex", path)
     if kind == "json_object":
@@ -459,8 +480,11 @@ def _schema(wrapper: Object) -> object:
     schema = rust.present(wrapper, "schema", path)
     if wrapper.get("strict"):
         check_strict(schema, f"{path}.schema")
-    else:
-        _check_schema(schema, f"{path}.schema", wrapper.get("name"))
+        return schema
+    try:
+        check_schema(schema, f"{path}.schema")
+    except EncodeError as error:
+        raise server_refusal(error.path, f"Invalid json schema: {error.problem}") from None
     return schema
 
 
@@ -477,7 +501,9 @@ def _check_prefix(messages: Sequence[RecipeMessage], tools: bool, json_object: b
 
 
 _BOUNDED = ("n", "presence_penalty", "frequency_penalty", "temperature", "top_p")
-_INTEGERS = {"max_tokens": "u32", "seed": "u64", "n": "u32", "top_logprobs": "u32"}
+_INTEGERS = {"max_tokens": "u32", "seed": "u64", "n": "u8", "top_logprobs": "u8"}
+_LARGEST = {"u8": 2**8 - 1, "u32": 2**32 - 1, "u64": 2**64 - 1}
+_FLAGS = dict.fromkeys(("stream", "logprobs", "parallel_tool_calls"), "a boolean")
 
 
 def check_sampling(body: Object) -> None:
@@ -500,7 +526,7 @@ def _check_integer(value: object, field: str, kind: str) -> None:
         return
     if not isinstance(value, int) or isinstance(value, bool):
         raise rust.wrong_type(value, kind, field)
-    if value < 0:
+    if not 0 <= value <= _LARGEST[kind]:
         raise server_refusal(field, f"invalid value: integer `{value}`, expected {kind}")
 
 

@@ -5,7 +5,7 @@ what it says of a field that is not what it should be.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Any, NoReturn
 
@@ -162,6 +162,18 @@ def map_of(value: object, path: str, kind: str) -> Object:
     return value
 
 
+def maybe_map_of(value: object, path: str, kind: str) -> Object:
+    """An object, empty where it is absent or null."""
+    return {} if value is None else map_of(value, path, kind)
+
+
+def tagged(value: object, path: str, kind: str) -> Object:
+    """An object that one of its fields says the kind of."""
+    if not isinstance(value, dict):
+        raise wrong_type(value, f"internally tagged enum {kind}", path)
+    return value
+
+
 def list_of(value: object, path: str) -> Sequence[Any]:
     """A list, empty where it is absent or null."""
     if value is None:
@@ -190,3 +202,35 @@ def variant_of(value: object, expected: Sequence[str], path: str) -> str:
 
 def variant_in(fields: Object, name: str, expected: Sequence[str], path: str) -> str:
     return variant_of(present(fields, name, path), expected, f"{path}.{name}")
+
+
+def tag_of(fields: Object, name: str, path: str) -> str:
+    """The field that says what an object is."""
+    value = present(fields, name, path)
+    if not isinstance(value, str):
+        raise wrong_type(value, "variant identifier", f"{path}.{name}")
+    return value
+
+
+def tag_in(fields: Object, name: str, expected: Sequence[str], path: str) -> str:
+    """The same, where it is one of a few."""
+    return variant_of(tag_of(fields, name, path), expected, f"{path}.{name}")
+
+
+# Kinds of fields, by what is said of another value; "" stands for a value of any kind.
+_KINDS: Mapping[str, type] = {"a string": str, "a boolean": bool, "": object}
+
+
+def check_present(fields: Object, kinds: Mapping[str, str], path: str) -> None:
+    """Refuse an object without one of these fields, or with a value of another kind."""
+    for name, kind in kinds.items():
+        if name in fields and not isinstance(fields[name], _KINDS[kind]):
+            raise wrong_type(fields[name], kind, f"{path}.{name}" if path else name)
+    for name in kinds:
+        present(fields, name, path)
+
+
+def check_given(fields: Object, kinds: Mapping[str, str], path: str) -> None:
+    """Refuse a value of another kind in one of these fields, where there is any."""
+    given = (name for name in kinds if fields.get(name) is not None)
+    check_present(fields, {name: kinds[name] for name in given}, path)
