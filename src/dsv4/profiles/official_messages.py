@@ -64,7 +64,7 @@ def messages_as_chat(body: Object, images: bool = True) -> Object:
     _check_order(listed)
     tools, server_tools = _tools(body.get("tools"), images)
     choice = _choice(body.get("tool_choice"), server_tools)
-    reader = _BlockReader(images, _schemas(tools), choice != "none")
+    reader = _OfficialBlocks(images, _schemas(tools), choice != "none")
     chat = {name: body[name] for name in _SAME_FIELDS if name in body}
     chat["messages"] = list(_systems(body.get("system")))
     for index, message in enumerate(listed):
@@ -188,7 +188,7 @@ def _schemas(tools: Sequence[Object]) -> dict[str, str]:
     return {function["name"]: to_json(shown_schema(function)) for function in functions}
 
 
-class _BlockReader:
+class _OfficialBlocks:
     """Reads the blocks of messages for a model that has `images`, or has none. `schemas` are those
     of the tools, by their names; `shows_tools` says whether the model sees any."""
 

@@ -46,7 +46,7 @@ def responses_as_chat(body: Object, images: bool = True) -> Object:
     API refuses it in words of this protocol."""
     rust.check_given(body, {"stream": "a boolean", "user": "a string"}, "")
     chat = {name: body[name] for name in _SAME_FIELDS if name in body}
-    chat["messages"] = _messages(body, _ItemReader(images))
+    chat["messages"] = _messages(body, _OfficialItems(images))
     chat["tools"] = list(_tools(body.get("tools"), images))
     chat["tool_choice"] = _choice(body.get("tool_choice"))
     if "top_logprobs" in chat:
@@ -74,7 +74,7 @@ def _format(form: Object) -> Object:
 # Items.
 
 
-def _messages(body: Object, reader: _ItemReader) -> list[Object]:
+def _messages(body: Object, reader: _OfficialItems) -> list[Object]:
     instructions, given = body.get("instructions"), body.get("input")
     if instructions is None and given is None:
         raise refusal("no-messages", "input", _PROTOCOL)
@@ -119,7 +119,7 @@ def _check_ids(items: Sequence[Item]) -> None:
         (called if kind in CALLS else answered if kind in OUTPUTS else set()).add(str(id))
 
 
-class _ItemReader:
+class _OfficialItems:
     """Reads items for a model that has `images`, or has none."""
 
     def __init__(self, images: bool) -> None:
