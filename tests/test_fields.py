@@ -220,7 +220,7 @@ def by_serving(body: Any) -> Answer:
     asked = (call.request.encode().text, call.request.stop, call.request.response_format)
     unread = ignored_fields(body, call.protocol, "body", dsv4.DIALECTS["v4.1"], own=False)
     unread += unwritten_tasks(body, call.request)
-    is_stored = body.get("store") is not False  # stored_conversations.py asks it
+    is_stored = body.get("store") is not False  # stored_responses.py asks it
     return Answer((*asked, *facts, *more, call.model, is_stored), " ".join(map(path_of, unread)))
 
 

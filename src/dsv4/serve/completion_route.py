@@ -139,9 +139,6 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
         server, storage = self._server, self._server.storage
         body = original = read_json(data, server.settings.max_depth)
         unread = self._unread(body)
-        in_thread = self._protocol == "messages" and storage.threads.holds(body)
-        if in_thread:
-            body = await storage.threads.continued(key.name, body)
         echo = storage.responses.echo(body) if self._protocol == "responses" else {}
         keeps = self._keeps_responses and storage.turns.store is not None
         if self._protocol == "responses" and keeps:
@@ -161,7 +158,7 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
         server.metrics.count_ignored(self._protocol, unread)
         # What was kept may be long however short the rest is.
         size = len(data) if body is original else len(data) + LARGE_BODY
-        return ReceivedRequest(body, call, size, tuple(unread), in_thread)
+        return ReceivedRequest(body, call, size, tuple(unread))
 
     def _check_model(self, call: ApiRequest, key: Key) -> None:
         key.limits.check_model(call.model)

@@ -295,9 +295,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
             last = writer.finish(usage=self.usage, reason=self._reason())
             if self._debug:
                 last[-1]["dsv4"] = self._debugged()
-            in_thread = self._prepared.received.in_thread
-            whole = self._folded(writer.id) if in_thread else last[-1].get("response")
-            await self._store(whole)
+            await self._store(last[-1].get("response"))
             await stream.write(frames(last))
             self._tell_whether_delivered()
         except asgi.ClientGone:
@@ -363,8 +361,6 @@ class CompletionRun(ABC, Generic[PreparedT]):
             await session.finish(prepared, self.readers)
         if response is not None and prepared.call.protocol == "responses":
             await storage.responses.keep(self._client.key.name, prepared.received.body, response)
-        if response is not None and prepared.received.in_thread:
-            await storage.threads.keep(self._client.key.name, prepared.received.body, response)
 
     def _count_and_record(self) -> None:
         with by_itself("remembering the prefix"):

@@ -26,7 +26,6 @@ class ReceivedRequest:
     call: ApiRequest
     size: int
     unread: tuple[str, ...] = ()
-    in_thread: bool = False
     began: float = field(default_factory=time.monotonic)
 
     @property

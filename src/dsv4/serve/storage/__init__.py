@@ -1,5 +1,5 @@
-"""What the gateway keeps from one request to the next: sampled turns, stored responses,
-threads. The stores, by name.
+"""What the gateway keeps from one request to the next: sampled turns and stored responses. The
+stores, by name.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from dsv4.serve.settings import Settings, without_password
-from dsv4.serve.storage.stored_conversations import StoredResponses, StoredThreads
+from dsv4.serve.storage.stored_responses import StoredResponses
 from dsv4.serve.storage.stored_turns import SampledTurns, read_seal
 from dsv4.serve.storage.turn_stores import (
     MOST_TURNS,
@@ -52,7 +52,6 @@ class ConversationStorage:
             )
         self.turns: SampledTurns = SampledTurns(store, seal)
         self.responses: StoredResponses = StoredResponses(self.turns.store)
-        self.threads: StoredThreads = StoredThreads(self.turns.store)
 
     @property
     def failure(self) -> str | None:
