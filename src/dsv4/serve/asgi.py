@@ -367,5 +367,7 @@ async def _refuse(scope: Scope, send: Send, error: ApiError) -> None:
     """Answers what no route gets, and ends the connection: the next may be to another server."""
     protocol: ProtocolName = "messages" if "/messages" in scope["path"] else "chat"
     status, body = protocol_of_client(headers_of(scope), protocol).error(error)
-    again = {"retry-after": "1", "x-should-retry": "true"} if status == 503 else {}
+    again = {"x-should-retry": "false"}
+    if status == 503:
+        again = {"retry-after": "1", "x-should-retry": "true"}
     await send_json(send, status, body, {**again, "connection": "close"})

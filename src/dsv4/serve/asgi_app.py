@@ -92,7 +92,7 @@ async def _no_route(request: Request, error: Exception) -> Response:
     method, path = request.method, request.url.path
     problem = ApiError(f"found {method} {path}, which is not served here", status=error.status_code)
     status, body = protocol_of_client(request.headers).error(problem)
-    return JSONResponse(body, status, error.headers)
+    return JSONResponse(body, status, {**(error.headers or {}), "x-should-retry": "false"})
 
 
 def load_tokenizer(settings: Settings) -> Tokenizer | None:
