@@ -258,7 +258,7 @@ def test_an_engine_that_does_not_answer_is_not_taken_in(
                     assert (await g.post("/v1/chat/completions", CHAT))[0] == 200
 
     run(scenario())
-    assert caplog.text.count(f"engine {dead} is not taken in: it does not answer") == 3
+    assert caplog.text.count(f"engine {dead} is not added: it does not answer") == 3
     assert caplog.text.count("the engines stay as they were") == 1
 
 

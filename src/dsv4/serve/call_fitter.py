@@ -1,5 +1,5 @@
 """Calls on their way to the client: arguments that do not fit the schema of their tool are made to
-fit, where nothing is lost by it. What the model wrote stays in the log of events.
+fit, where nothing is lost by it. The log of events keeps the model's own text.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ POST /playground/inspector/clear     forgets all requests that have ended
 
 Pages of other sites must not reach what runs on this machine: requests are answered only
 under the server's own names (which prevents DNS rebinding), and never for a foreign origin. The
-files are public; functions ask for a key where the server has keys. What clients said is shown
-only to whoever runs the server: on loopback where no keys are asked for, elsewhere with a key
+files are public; functions ask for a key where the server has keys. The inspector is
+only for whoever runs the server: on loopback where no keys are asked for, elsewhere with a key
 that is marked `admin` in the file of keys.
 """
 

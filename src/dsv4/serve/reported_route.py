@@ -34,7 +34,7 @@ def client_error(error: Exception) -> ApiError:
     if isinstance(error, Busy):
         return ApiError("The server is busy: all streams are taken.", status=429)
     if isinstance(error, StoreFailure):
-        return ApiError("What is stored here cannot be read now: try again.", status=503)
+        return ApiError("The store cannot be read at the moment: try again.", status=503)
     return as_api_error(error)
 
 
@@ -71,7 +71,7 @@ class ReportedRoute(ABC):
     async def _answer(
         self, scope: Scope, receive: Receive, send: Send, report: RequestReport
     ) -> int:
-        """Answers a request, and returns the status. What it raises is told to the client, so
+        """Answers a request, and returns the status. An exception is told to the client, so
         nothing may have been sent then."""
 
     @abstractmethod

@@ -21,7 +21,7 @@ from dsv4.serve.backend import ImageSupport, Model
 from dsv4.serve.settings import Settings
 from dsv4.tokens import Tokenizer, VocabularyError
 
-# What backends are called that do not name their model.
+# The names of models that say nothing.
 UNNAMED = ("", "default", "None")
 # Engines whose chat routes write the texts of 31 July for every V4 (docs/servers.md).
 _ONE_TEXT_FOR_V4 = {"vllm": "vLLM", "sglang": "SGLang"}
@@ -143,7 +143,7 @@ class ServedModel:
             # A chat server gets them as they are. An engine gets them where it says that it can.
             read_images=False if makes_prompts else "unchecked",
             unsupported_images=settings.images,
-            # What a backend cannot enforce after the reasoning is begun for it.
+            # For a backend that cannot enforce a call after the reasoning, the call is begun.
             grammars=True,
             reasoning_field=settings.reasoning_field,
             calls=settings.calls,

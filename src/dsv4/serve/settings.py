@@ -393,7 +393,7 @@ def add_flags(
     defaults: Mapping[str, Any] | None = None,
     most_used: Collection[str] = (),
 ) -> None:
-    """A flag for every setting. What is not given is not in the namespace.
+    """A flag for every setting. A flag that is not given is not in the namespace.
 
     `fixed` are the settings that a command decides itself: they have no flags. `defaults` are
     values that it gives in place of the fields' own. `most_used` are those that its help lists: all

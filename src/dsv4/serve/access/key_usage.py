@@ -241,7 +241,7 @@ class KeyMeter:
         try:
             yield
         finally:
-            # Whoever cancels a request does not make its streams run on.
+            # Also where the request is cancelled: its streams must not be counted any longer.
             await asyncio.shield(self.table.change(name, leave))
 
     def _start(self, usage: KeyUsage, limits: KeyLimits, streams: int) -> None:

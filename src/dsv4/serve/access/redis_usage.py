@@ -107,7 +107,7 @@ class RedisUsage(UsageTable):
             numbers = (usage.since, usage.requests, usage.tokens, usage.day, usage.day_tokens)
             math.fsum((*numbers, *usage.streams.values()))  # raises for what is no number
         except (ValueError, TypeError, AttributeError):
-            _log.warning("what key %s has used cannot be read in Redis, and is begun anew", name)
+            _log.warning("the usage of key %s cannot be read in Redis, and is counted anew", name)
             return replace(self._usages[name], streams=dict(self._usages[name].streams)), {}
         return usage, seen
 

@@ -63,7 +63,7 @@ class StreamGate:
             self.running -= streams
         else:
             self._waiting.remove((turn, streams))
-        # Whoever waits longest comes first, however many streams it takes.
+        # The request that has waited longest comes first, however many streams it takes.
         while self._waiting and self.running + self._waiting[0][1] <= self.streams:
             next_turn, count = self._waiting.popleft()
             self.running += count

@@ -84,7 +84,7 @@ class LlamacppBackend(HttpBackend):
         marker = properties.get("media_marker")
         if not isinstance(marker, str) or not marker:
             return MediaSupport(False, "llama.cpp does not say its media marker")
-        # What it makes of no text at all is what it writes before every text.
+        # The tokens of an empty text are those that it writes before every text.
         empty = await self._upstream.ask("/tokenize", {"content": "", "add_special": True})
         return MediaSupport(True, marker=marker, writes_bos=bool(empty.get("tokens")))
 

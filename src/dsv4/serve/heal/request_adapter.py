@@ -175,7 +175,7 @@ def _plain_message(message: JsonObject) -> JsonObject:
 
 def _is_turn_or_part(turn: SampledTurn, message: Mapping[str, Any]) -> bool:
     """Whether a message says the same, or has calls of the turn, and no others: clients change
-    turns, and split them. What they say then counts, but the thought behind it was this."""
+    turns, and split them. The client's words then count, with the reasoning of this turn."""
     if says_the_same(turn, message):
         return True
     own = {call.id: call.name for call in turn.calls}

@@ -216,7 +216,7 @@ class ImageFetcher:
 
 
 async def _picture(answer: HttpConnection, address: str, most: int) -> bytes:
-    """The body of an answer. What type it says it has makes no difference: its bytes tell."""
+    """The body of an answer. Its bytes tell its type, whatever the answer says."""
     if answer.status != 200:
         raise ImageError(f"{short_repr(address)}: found the status {answer.status}, expected 200")
     length = answer.headers.get("content-length", "")

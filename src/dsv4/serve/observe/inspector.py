@@ -1,9 +1,9 @@
 """The most recent requests of clients, as they happen: for the playground's inspector.
 
-It is off by default, and then costs one comparison per request. What is kept is bounded in number
-and in bytes, stays in memory, and has no header but the client's name of itself, so it never holds
-a key. The completion route says when a request arrives, begins and ends; everything else is looked
-up when somebody looks.
+It is off by default, and then costs one comparison per request. The requests that it keeps are
+bounded in number and in bytes, and stay in memory. Of their headers only the user agent is kept,
+so there is never a key. The completion route says when a request arrives, begins and ends;
+everything else is looked up when somebody looks.
 """
 
 from __future__ import annotations

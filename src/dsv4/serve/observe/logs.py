@@ -122,7 +122,7 @@ class ReportedRun(Protocol):
     def readers(self) -> Sequence[ChoiceReader]: ...
 
 
-# What a client may call its request: it stands in headers, and in the log.
+# A request's name as a client may give it: it is written to headers and to the log.
 _REQUEST_ID = re.compile(r"[\w.:/+=@-]{1,128}", re.ASCII)
 
 
@@ -253,7 +253,7 @@ class RefusalLog:
 
 
 def _reason(error: Exception) -> str:
-    """Why a request failed. What is wrong with a request may be a text of its own, so only its
+    """Why a request failed. The wrong value may be a text of the request, so only its
     place is told, and nothing of what a backend says about it."""
     if isinstance(error.__cause__, BackendError):
         return error.__cause__.summary

@@ -227,7 +227,7 @@ def count_together() -> tempfile.TemporaryDirectory[str]:
 
 
 def forget_dead_workers() -> None:
-    """What a worker that died was doing is done no more."""
+    """Takes away the gauges of workers that have died."""
     for file in Path(os.environ.get(_FOLDER_VARIABLE, "/nonexistent")).glob("gauge_live*_*.db"):
         pid = int(file.stem.rpartition("_")[2])
         if not is_alive(pid):

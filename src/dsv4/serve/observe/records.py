@@ -118,13 +118,13 @@ class Recorder:
         self._lock = threading.Lock()
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
         try:
-            # What clients said is nobody else's to read.
+            # Nobody else may read what clients said.
             self._file = os.open(path, flags, 0o600)
         except OSError as error:
             raise SettingError("record", f"{path}: {error.strerror}") from None
 
     def write(self, exchange: Exchange) -> None:
-        """Adds one exchange. What cannot be written is logged: no client is to suffer for it."""
+        """Adds one exchange. A failure to write is logged, and no client notices it."""
         try:
             line = json.dumps(asdict(exchange), ensure_ascii=False, default=str) + "\n"
             data = line.encode("utf-8", "replace")

@@ -54,8 +54,8 @@ def _in_file(
 
 
 class SqliteSessionStore:
-    """A SQLite file, used in one thread of its own. What waits while the disk is busy is written
-    together, so that five hundred streams that end at once wait for the disk once.
+    """A SQLite file, used in one thread of its own. Jobs that wait while the disk is busy are
+    written together, so that five hundred streams that end at once wait for the disk once.
 
     Every method may raise `StoreFailure`, and `SessionRefused` where there is no session that it
     can be done with. `waits` says whether the end of an answer waits for its record.

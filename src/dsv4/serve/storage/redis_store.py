@@ -19,7 +19,7 @@ from dsv4.errors import short_repr
 from dsv4.serve.settings import SettingError
 from dsv4.serve.storage.turn_stores import StoreFailure, TurnStore
 
-# What nobody asks for goes after a week, whatever the bounds.
+# Values that nobody asks for are deleted after a week, whatever the bounds.
 _SECONDS = 7 * 24 * 3600
 
 _SCRIPTS = Path(__file__).with_name("redis_scripts")
@@ -56,7 +56,7 @@ class RedisTurnStore(TurnStore):
             return bool(await self._turns(keys=keys))
 
     async def size(self) -> int:
-        """How many bytes it holds. What another program keeps under our names is found here."""
+        """How many bytes it holds. It fails if another program uses our names for other values."""
         index, sizes, total = self._shared()
         with redis_failures():
             await self._client.zcard(index)

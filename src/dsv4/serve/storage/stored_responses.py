@@ -37,7 +37,7 @@ class StoredResponses:
         assert self._store is not None
         value = StoredResponse(_items(body.get("input")), response)
         names = [response["id"], *(item["id"] for item in response["output"] if item.get("id"))]
-        # What a client sent may hold half a character.
+        # A client may have sent half a character.
         data = json.dumps(value._asdict(), ensure_ascii=False).encode("utf-8", "surrogatepass")
         await self._store.put(owner, names, data)
 

@@ -240,8 +240,8 @@ def _open_database(path: str) -> sqlite3.Connection:
 # learns that it is away, and not that it has nothing.
 
 
-# What has failed is not asked again for so long: an outage must not cost every request the time
-# that it takes to notice one.
+# A store that has failed is not asked again for so long: an outage must not cost every request the
+# time that it takes to notice one.
 RETRY_SECONDS = 1.0
 # What waits while the store is away: a few minutes of a busy gateway.
 _MOST_WAITING = 20_000
@@ -331,5 +331,7 @@ class WatchedStore(TurnStore):
             await self.bring_waiting()
         except StoreFailure as failure:
             if self._waiting.oldest() is not None:
-                _log.error("%s: what was to be kept is lost: %s", self.watch.name, failure)
+                _log.error(
+                    "%s: the values that waited for it are lost: %s", self.watch.name, failure
+                )
         await self._store.aclose()

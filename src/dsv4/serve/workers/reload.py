@@ -1,7 +1,7 @@
 """What is reloaded while the server runs: keys, and the engines that the settings' file names.
 
-What cannot be used changes nothing: the old state stays, and a line of the log says why. A worker
-that takes another's place must use the same engines, so they are written down for it.
+A file that cannot be used changes nothing: the old state stays, and the log says why. A worker that
+takes another's place must use the same engines, so they are written down for it.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ async def _reload_engines(server: GatewayState) -> None:
     usable = [engine for engine in engines if engine.is_up or engine not in new]
     for engine in (engine for engine in new if not engine.is_up):
         await engine.aclose()
-        logger.warning("engine %s is not taken in: it does not answer", engine.url)
+        logger.warning("engine %s is not added: it does not answer", engine.url)
     if not usable:
         raise SettingError("upstream", "found no engine that answers")
-    # What is missing is asked again with the next signal: the list is another than the file's.
+    # An engine that is missing is asked again at the next signal: the list differs from the file.
     server.engines.replace(usable)
     _tell_workers(server, _UPSTREAMS, server.engines.addresses)
     logger.info("reloaded engines=%s", len(usable))

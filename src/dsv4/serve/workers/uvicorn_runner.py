@@ -241,7 +241,7 @@ def serve(
 
     `listens` is called with the server's URL once connections are accepted.
     """
-    with requests_held():  # what comes before the server takes them must not end the process
+    with requests_held():  # one that comes too early must not end the process
         return _serve(settings, say, listens, banner)
 
 
@@ -252,7 +252,7 @@ def _serve(
     banner: Callable[[Settings, ServerSummary], str],
 ) -> int:
     check_certificate(settings)
-    # What is wrong with the settings is said before anything is bound.
+    # Errors of the settings are reported before anything is bound.
     gateway = app(settings)
     listening = _bound_socket(settings)
     host, port = listening.getsockname()[:2]
