@@ -329,6 +329,33 @@ def _systems_as_users(given: list[Body]) -> list[Body]:
     return [*made, *({"role": "user", "content": text} for text in held)]
 
 
+def _one_system(at: int) -> Callable[[list[Body]], list[Body]]:
+    """The first system message alone, or the last."""
+
+    def change(given: list[Body]) -> list[Body]:
+        systems = [m for m in given if m["role"] == "system"]
+        return [m for m in given if m["role"] != "system" or m is systems[at]]
+
+    return change
+
+
+def _one_part(at: int) -> Callable[[list[Body]], list[Body]]:
+    """The part at an index alone."""
+    return lambda given: [
+        {**m, "content": [m["content"][at]]} if isinstance(m.get("content"), list) else m
+        for m in given
+    ]
+
+
+def _values_kept(arguments: Body) -> Body:
+    return {key: value for key, value in arguments.items() if value not in (None, "", [])}
+
+
+def _typed(change: Callable[[Body], Body]) -> Callable[[Body], Body]:
+    """A change of every schema of a plain type."""
+    return _schemas(lambda given: change(given) if isinstance(given.get("type"), str) else given)
+
+
 def _replacing(pattern: str, by: str = "") -> Callable[[Body], Body]:
     return _texts(lambda text: re.sub(pattern, by, text), "user")
 
@@ -360,6 +387,27 @@ CLEANED_FAULTS = _all(
     _tools("objects-closed", _all_schemas(_closed)),
     *(_history(f"last-{n}-messages", _messages(_last(n))) for n in (4, 6, 10, 20)),
     _system("systems-as-users", _messages(_systems_as_users)),
+    _system("systems-lowered", _texts(str.lower, "system")),
+    _system("systems-on-one-line", _texts(lambda text: " ".join(text.split()), "system")),
+    _system("systems-to-full-stop", _texts(lambda text: text.partition(".")[0], "system")),
+    _system("first-system-only", _messages(_one_system(0))),
+    _system("last-system-only", _messages(_one_system(-1))),
+    _tools("descriptions-lowered", _described(str.lower)),
+    _tools("descriptions-to-full-stop", _described(lambda text: text.partition(". ")[0])),
+    _tools("descriptions-without-dots", _described(lambda text: text.rstrip("."))),
+    _tools("types-with-null", _typed(lambda given: {**given, "type": [given["type"], "null"]})),
+    _tools("types-nullable", _typed(lambda given: {**given, "nullable": True})),
+    _tools("types-shouted", _typed(lambda given: {**given, "type": given["type"].upper()})),
+    _tools(
+        "choices-cut",
+        _schemas(lambda given: {**given, "enum": given["enum"][:2]} if "enum" in given else given),
+    ),
+    _history("empty-arguments-lost", _arguments(_values_kept)),
+    _history("results-cut-at-1000", _texts(_cut(1000), "tool")),
+    _history(
+        "results-in-ascii", _texts(lambda text: text.encode("ascii", "ignore").decode(), "tool")
+    ),
+    _content("last-part-only", _messages(_one_part(-1))),
     _content("texts-composed", _normal("NFC")),
     _content("texts-compatible", _normal("NFKC")),
     *(
@@ -371,6 +419,7 @@ CLEANED_FAULTS = _all(
             *(("quotes", "\u2019", "'"), ("brackets", "<", "&lt;")),
             *(("mail", r"\S+@\S+", "[EMAIL]"), ("links", r"https?://\S+", "[URL]")),
             *(("phones", r"\+\d[\d ]+\d", "[PHONE]"), ("marks", "[\u0300-\u036f]", "")),
+            *(("dashes", "--", "\u2014"), ("han", "[\u4e00-\u9fff]", ""), ("ids", r"\d{9,}", "#")),
         )
     ),
 )

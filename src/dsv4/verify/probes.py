@@ -76,11 +76,14 @@ def _spelling() -> Iterator[Probe]:
 CROWDED = "crowded"
 
 
-# What proxies clean up: white space, markup, quotes, accents, emoji, ligatures, addresses.
+# What proxies clean up: white space, markup, quotes, dashes, numbers, accents, emoji, ligatures,
+# scripts, addresses.
 _UNTIDY = (
     "Weather in  the\t\tnorth,\r\nas <b>before</b>, **please**? It\u2019s A\u030angstro\u0308m "
-    "\U0001f600 x\u200by \ufb01ne.\n\n\n\n\n\nme@example.org +49 170 1234567 https://example.org/a?b=1"
+    "\U0001f600 x\u200by \ufb01ne --> 12345678901 \u4f60\u597d.\n\n\n\n\n\nme@example.org "
+    "+49 170 1234567 https://example.org/a?b=1"
 )
+_RULES = "You are the  Assistant of  ACME.\n\n\n1. Be BRIEF & <b>kind</b>.\n2. Never guess. "
 
 
 def _schemas() -> Iterator[Object]:
@@ -97,13 +100,18 @@ def _schemas() -> Iterator[Object]:
 
 def _crowded() -> Probe:
     """What proxies lose of long, many, repeated and unusual things: each changes the count by a
-    number of its own. A system text of more than 4,000 characters, more than 20 tools and messages,
-    a description of more than 1,000 characters, names with capitals, choices and defaults that are
-    no texts, references, messages that come twice."""
+    number of its own. A system text of more than 4,000 characters and three others, more than 20
+    tools and messages, a description and a result of more than 1,000 characters, names with
+    capitals, choices and defaults that are no texts, references, several parts, messages that come
+    twice, arguments that are empty."""
     long = "responsibilities"
     properties, definitions = _schemas()
     first = {"properties": properties, "required": ["City"], "$defs": definitions}
-    described = ["Weather of a city.", " ".join([long] * 65), *(f"Tool {n}." for n in range(2, 21))]
+    described = [
+        "The WEATHER of a CITY, e.g. PARIS or OSLO.\nONE of them at a time...",
+        " ".join([long] * 65),
+        *(f"Tool {n}." for n in range(2, 21)),
+    ]
     tools = [
         {
             "name": f"{'Look_Up' if n < 6 else 'find'}_{n}",
@@ -112,20 +120,30 @@ def _crowded() -> Probe:
         }
         for n, text in enumerate(described)
     ]
-    arguments = '{"City": "Paris", "days": 3, "wind": true, "near": [["a", "b"], ["c"]]}'
+    arguments = (
+        '{"City": "Paris", "days": 3, "wind": true, "near": [["a", "b"], ["c"]], '
+        '"by": null, "why": "", "not": []}'
+    )
     call = {"id": "call_00", "type": "function"}
     call["function"] = {"name": "Look_Up_0", "arguments": arguments}  # type: ignore[assignment]
     asked = {"role": "user", "content": "And what is it like now?"}
+    parts = [{"type": "text", "text": text} for text in ("And now?", "Or in Rome?", "Or here?")]
+    reasoned = {"role": "assistant", "content": "Rain.", "reasoning_content": "As I said before."}
     counted = [
         {"role": "user" if n % 2 == 0 else "assistant", "content": str(n)} for n in range(16)
     ]
+    result = f"Rain \u2614 at 3 \u00b0C. {' '.join([long] * 75)}"
     messages: list[Object] = [
-        {"role": "system", "content": " ".join([long] * 255)},
+        {"role": "system", "content": _RULES + " ".join([long] * 255)},
+        {"role": "system", "content": "Speak of the weather"},
         *({"role": "user", "content": _UNTIDY}, {"role": "assistant", "content": "Rain."}),
-        *(asked, {"role": "assistant", "content": "Rain.", "reasoning_content": "x"}),
+        *({"role": "user", "content": parts}, {"role": "assistant", "content": "Sun."}),
+        *(asked, reasoned),
+        {"role": "system", "content": "\nAnd of nothing else."},
+        {"role": "system", "content": "\nNot of snow: "},
         *(*counted, asked, asked),
-        {"role": "assistant", "content": "", "reasoning_content": "x", "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": "call_00", "content": "Rain."},
+        {**reasoned, "content": "", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "call_00", "content": result},
     ]
     listed = [{"type": "function", "function": tool} for tool in tools]
     return Probe(CROWDED, "prompt", {"messages": messages, "tools": listed})
