@@ -138,6 +138,15 @@ REFUSALS = _all(
     ),
     Habit("refuses streams", _refusing(_has("stream"), "no streams"), is_silent=True),
     Habit("refuses usage in streams", _refusing(_has("stream_options"), "unknown"), is_silent=True),
+    *(
+        Habit(
+            f"refuses {field} with {status}",
+            _refusing(_has(field), "", status),
+            hides=True,
+            is_silent=True,
+        )
+        for field, status in (("tools", 403), ("reasoning_effort", 404), ("response_format", 405))
+    ),
     Habit("refuses with 422", _refusing(_has(*OWN_FIELDS), "", 422), is_silent=True),
     Habit("refuses with 500", _refusing(_has(*OWN_FIELDS), "", 500), is_silent=True),
 )
@@ -263,6 +272,13 @@ USAGES = _all(
     _rounded("rounds up to eights", lambda n: ceil(n / 8) * 8),
     _rounded("rounds up to 64", lambda n: ceil(n / 64) * 64),
     _rounded("rounds down to hundreds", lambda n: n // 100 * 100),
+    Habit(
+        "rounds up to thousands",
+        _counted(lambda n, _: ceil(n / 1000) * 1000),
+        frozenset({"counts-estimated", "billing-rounded", "counts-constant"}),
+        hides=True,
+    ),
+    _rounded("rounds up to 128", lambda n: ceil(n / 128) * 128),
     *(
         _billed(f"counts at least {n}", lambda count, n=n: max(count, n), "billing-least")  # type: ignore[misc]
         for n in (100, 300)

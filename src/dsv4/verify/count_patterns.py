@@ -16,6 +16,8 @@ LEAST_SHOWING = 4
 LEAST_EQUAL = 4
 # Rounding to fewer than so many tokens is none: all counts may be even by chance.
 LEAST_STEP = 5
+# Two counts that are multiples of so many tokens are rounded.
+COARSE_STEP = 100
 MOST_DECIMALS = 2
 HIGHEST_FACTOR = 100
 
@@ -88,8 +90,8 @@ class CountPattern:
 def likely_patterns(seen: Sequence[int]) -> Iterator[CountPattern]:
     """The patterns of rounding and of a least number that these counts may have."""
     values = set(seen)
-    step = math.gcd(*values) if len(values) >= LEAST_SHOWING else 1
-    if step >= LEAST_STEP:
+    step = math.gcd(*values)
+    if step >= (LEAST_STEP if len(values) >= LEAST_SHOWING else COARSE_STEP) and len(values) > 1:
         yield from (CountPattern(step=step, rounding=name) for name in ROUNDINGS)
     if values and seen.count(min(values)) >= LEAST_EQUAL:
         yield CountPattern(least=min(values))

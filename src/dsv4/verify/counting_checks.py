@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import gcd
 
+from dsv4.verify.count_patterns import COARSE_STEP
 from dsv4.verify.observations import Observation
 from dsv4.verify.probes import PROBES
 
@@ -67,7 +68,8 @@ def counting_doubt(observations: Sequence[Observation]) -> tuple[str, str] | Non
     if len(counts) >= LEAST_CONSTANT and len(values) == 1:
         return "counts-constant", f"{len(counts)} requests are counted as {values.pop():,} tokens"
     divisor = gcd(*values) if values else 1
-    if len(values) >= LEAST_ROUNDED and divisor >= LEAST_DIVISOR:
+    least = LEAST_DIVISOR if len(values) >= LEAST_ROUNDED else COARSE_STEP
+    if len(counts) >= LEAST_ROUNDED and len(values) > 1 and divisor >= least:
         return ROUNDED, f"all {len(counts)} counts are multiples of {divisor}"
     return _doubt_of_texts(observations)
 

@@ -311,11 +311,13 @@ class Findings:
             own = by_group.setdefault(groups[each.probe], [])
             if each.probe not in {other.probe for other in own}:
                 own.append(each)
+        counted = [each for each in self._verdict.unexplained if each.seen is not None]
+        is_plain = any(not _shows_several(each.probe) for each in counted)
         for group, own in by_group.items():
             simplest = sorted(
                 own, key=lambda each: (_shows_several(each.probe), _group_of(each.probe) != group)
             )
-            if set(by_group) != {group} and all(_shows_several(each.probe) for each in own):
+            if is_plain and all(_shows_several(each.probe) for each in own):
                 continue
             for each in simplest[:MOST_SHOWN]:
                 yield self._not_explained(each, group, tuple(other.probe for other in own))

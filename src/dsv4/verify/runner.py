@@ -345,7 +345,7 @@ class ServerRun:
             observation = self._sender.ask(Asking(PROBES[probe]))
             if observation.tells:
                 search.narrow(observation)
-        if search.may_be_clean and CROWDED not in names:
+        if (search.may_be_clean or search.is_lost) and CROWDED not in names:
             self._planned_counts += 1
             self._sender.ask(Asking(PROBES[CROWDED]))
         self._is_lost = search.is_lost

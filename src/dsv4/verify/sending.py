@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from dsv4.verify.answers import value_at
 from dsv4.verify.billing import BilledAnswer
 from dsv4.verify.observations import Observation
-from dsv4.verify.probes import Probe
+from dsv4.verify.probes import PROBES, Probe
 from dsv4.verify.report import CHAT, struck_out
 from dsv4.verify.server_client import HttpServer, Reply, ServerClient, ServerProblem
 from dsv4.verify.token_budget import TokenBudget, TokensSpent
@@ -31,6 +31,8 @@ MOST_SILENCE = 3
 MOST_WORDS = 200
 # A server that fails at a request is asked again so often. llama.cpp says no with 500.
 MOST_FAILURES = 2
+# Where a server knows neither the caller, the model nor the route, or says so of some requests.
+NOT_SERVED = (401, 403, 404, 405)
 # The name of a request that is the user's and no probe.
 OWN_REQUEST = "request"
 
@@ -231,7 +233,7 @@ class Sender:
                 reply = self._after_stream(body, reply)
         except TokensSpent:
             return Observation(probe.id, note=UNSENT), Reply()
-        self._check_first(reply)
+        self._check_first(probe, reply)
         observation = observed(probe.id, reply)
         if observation.note == NO_USAGE and not reply.events and not self._shows_ids:
             streamed = observed(probe.id, self._streamed(body))
@@ -317,16 +319,20 @@ class Sender:
                 self.adapted.setdefault(id, probe)
             self.silent = 0
             return Observation(probe.id)
-        self.silent = 0 if observation.tells or observation.note == TOO_LONG else self.silent + 1
+        is_answer = observation.tells or observation.note == TOO_LONG or reply.status in NOT_SERVED
+        self.silent = 0 if is_answer else self.silent + 1
         if observation.note:
             self.failures[struck_out(observation.note, self.key)] += 1
         self.observations.append(observation)
         return observation
 
-    def _check_first(self, reply: Reply) -> None:
-        """Problems that no other request will do without."""
+    def _check_first(self, probe: Probe, reply: Reply) -> None:
+        """Problems that no other request will do without. The plainest tells: a server may forbid
+        tools alone, or have a route of its own for efforts."""
         if any(o.tells for o in self.observations):
             return
+        if reply.status in NOT_SERVED and probe is not PROBES["plain"]:
+            reply = self.post(CHAT, self._body(Asking(PROBES["plain"])))
         if reply.status in (401, 403):
             raise ServerProblem(f"the server does not accept the key (status {reply.status})")
         if reply.status in (404, 405):
