@@ -48,9 +48,9 @@ def test_runs_leave_their_reasons_for_the_end(tmp_path: Path) -> None:
     (folder / "pytest.ini").write_text("[pytest]\n")
     paths = os.pathsep.join((str(ROOT / "src"), str(ROOT / "tests")))
     environment = {**os.environ, "PYTHONPATH": paths, "SKIPS": str(kept)}
-    run = [sys.executable, "-m", "pytest", "-q", "-p", "conftest", "-p", "no:cacheprovider"]
-    for _ in range(2):
-        subprocess.run([*run, str(folder)], env=environment, cwd=folder, check=True)
+    options = ["-q", "-p", "conftest", "-p", "no:cacheprovider", str(folder)]
+    twice = f"import pytest\nfor _ in range(2): assert pytest.main({options}) == 0"
+    subprocess.run([sys.executable, "-c", twice], env=environment, cwd=folder, check=True)
     said = subprocess.run(
         [sys.executable, ROOT / "tests" / "skips.py", kept],
         capture_output=True,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -52,13 +53,16 @@ def shown_texts(path: Path) -> Iterator[str]:
             yield node.value
 
 
-def all_shown_texts() -> Iterator[tuple[str, str]]:
+@lru_cache
+def all_shown_texts() -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
     for path in sorted(SOURCE.rglob("*.py")):
-        yield from ((path.name, text) for text in shown_texts(path))
+        found += ((path.name, text) for text in shown_texts(path))
     for pattern in ("*.json", "*.js", "*.html", "*.txt"):
         for path in sorted(SOURCE.rglob(pattern)):
             text = re.sub(r"^\s*(?://|\*|/\*).*$", "", path.read_text("utf-8"), flags=re.MULTILINE)
-            yield path.name, text
+            found.append((path.name, text))
+    return found
 
 
 def test_nobody_is_sent_to_a_file_of_the_repository() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import dsv4
@@ -130,7 +131,10 @@ def as_text(case: dict[str, Any], options: dict[str, Any]) -> Iterator[Text]:
         yield Text(case["id"], text, options, message.content)
 
 
-TEXTS = [*made(), *collected()]
+@lru_cache
+def texts() -> list[Text]:
+    """Found when they are first asked for: other processes only collect these tests."""
+    return [*made(), *collected()]
 
 
 def layouts(row: Row, text: Text) -> Iterator[str]:
@@ -164,7 +168,7 @@ def layouts(row: Row, text: Text) -> Iterator[str]:
 
 def chosen(of: int) -> Iterator[tuple[Text, Row]]:
     """Each text with each row; or one of so many."""
-    yield from part([(text, row) for text in TEXTS for row in ROWS], of)
+    yield from part([(text, row) for text in texts() for row in ROWS], of)
 
 
 def quoted() -> Iterator[tuple[str, Text, str]]:

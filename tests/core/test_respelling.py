@@ -192,7 +192,7 @@ def test_prompts_have_it(case: Case) -> None:
     assert bool(written) == case.is_written
 
 
-@pytest.mark.parametrize("case", part(OF_V4, 13), ids=str)
+@pytest.mark.parametrize("case", part(OF_V4, 29), ids=str)
 def test_ids_have_it(case: Case, tokenizer: Any) -> None:
     """A token of another name has the same id, and is one token. Those of V3.2 are in its
     checkpoint alone."""
@@ -209,7 +209,7 @@ def as_json(decoded: dsv4.Decoded) -> str:
     return json.dumps(decoded.request.messages, ensure_ascii=False)
 
 
-@pytest.mark.parametrize("case", part(CASES, 11), ids=str)
+@pytest.mark.parametrize("case", part(CASES, 29), ids=str)
 def test_decode_gives_it_back(case: Case) -> None:
     for prompt, own in prompts(case):
         theirs = dsv4.decode(prompt, dialect=case.dialect)
@@ -247,7 +247,7 @@ def test_the_parser_reads_it(case: Case) -> None:
         assert assemble([*events, *parser.finish()]) == expected
 
 
-@pytest.mark.parametrize("case", part(OF_V4, 13), ids=str)
+@pytest.mark.parametrize("case", part(OF_V4, 29), ids=str)
 def test_ids_are_parsed(case: Case, tokenizer: Any) -> None:
     asked, text = completion(case, case.mine)
     prompt = replace(asked, messages=conversations(case.dialect.name)[1][:3]).encode()
@@ -280,7 +280,7 @@ IN_GRAMMARS = [
 ]
 
 
-@pytest.mark.parametrize("case", part(IN_GRAMMARS, 11), ids=str)
+@pytest.mark.parametrize("case", part(IN_GRAMMARS, 29), ids=str)
 @pytest.mark.parametrize("form", ["xgrammar", "gbnf", "lark"])
 def test_grammars_have_it(case: Case, form: Any) -> None:
     asked = completion(case, case.mine)[0]
@@ -295,7 +295,7 @@ def test_grammars_have_it(case: Case, form: Any) -> None:
         assert case.now not in usual.text
 
 
-@pytest.mark.parametrize("case", part(OF_V4, 11), ids=str)
+@pytest.mark.parametrize("case", part(OF_V4, 29), ids=str)
 def test_templates_have_it(case: Case) -> None:
     """V3.2 has a template of its own."""
     jinja2 = pytest.importorskip("jinja2")

@@ -126,4 +126,6 @@ class _OnDemand:
         defaults = {name: getattr(owner, name) for name in names if hasattr(owner, name)}
         body = {"__annotations__": owner.__annotations__, **defaults}
         twin: Any = dataclasses.dataclass(frozen=True)(type(owner.__name__, (), body))
-        return getattr(twin, self._name)
+        written = getattr(twin, self._name)
+        setattr(owner, self._name, written)
+        return written
