@@ -14,7 +14,9 @@ from standins import ChatServer, Scripted, lower
 
 from dsv4.serve import Chunk
 from dsv4.serve.observe.logs import JsonFormatter, TextFormatter
+from dsv4.serve.upstreams.passed_headers import PASSED_HEADERS
 from dsv4.tokens import Tokenizer
+from loading import ROOT
 
 SECRET = "a text of the user's"
 BODY = {"messages": [{"role": "user", "content": SECRET}], "model": "my model"}
@@ -186,3 +188,8 @@ def test_every_answer_has_the_name_of_its_request(caplog: pytest.LogCaptureFixtu
 
     with caplog.at_level(logging.INFO, "dsv4.serve"):
         run(scenario())
+
+
+def test_each_header_that_is_passed_on_is_documented() -> None:
+    told = (ROOT / "docs" / "gateway-operations.md").read_text("utf-8")
+    assert [name for name in PASSED_HEADERS if f"`{name}`" not in told] == []

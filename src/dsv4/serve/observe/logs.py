@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 import sys
 import time
 from collections import Counter
@@ -25,6 +24,7 @@ from dsv4.serve.backend import BackendError
 from dsv4.serve.choice_reader import ChoiceReader
 from dsv4.serve.prepared_request import NO_IMAGES, PreparedRequest
 from dsv4.serve.settings import Settings
+from dsv4.serve.upstreams.passed_headers import client_headers
 
 logger = logging.getLogger("dsv4.serve")
 
@@ -122,14 +122,9 @@ class ReportedRun(Protocol):
     def readers(self) -> Sequence[ChoiceReader]: ...
 
 
-# A request's name as a client may give it: it is written to headers and to the log.
-_REQUEST_ID = re.compile(r"[\w.:/+=@-]{1,128}", re.ASCII)
-
-
 def request_id_of(headers: Mapping[str, str]) -> str | None:
     """What a client calls its request. None where it says nothing, or what cannot be passed on."""
-    id = headers.get("x-request-id", "")
-    return id if _REQUEST_ID.fullmatch(id) else None
+    return client_headers(headers).get("x-request-id")
 
 
 # Where an answer has the name of its request.

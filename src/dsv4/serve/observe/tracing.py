@@ -5,33 +5,13 @@ W3C trace context of a request is passed on to its backend as it is.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dsv4.serve.observe.logs import RequestReport
 from dsv4.serve.settings import SettingError, Settings
-from dsv4.serve.upstreams.passed_headers import passing_on
-
-_TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
-# Only what may stand in a header, and no more than the standard asks to keep.
-_TRACESTATE = re.compile(r"[\x20-\x7e]{1,512}")
-
-
-def read_trace_context(headers: Mapping[str, str]) -> dict[str, str]:
-    """The trace context that a client has sent, if it is one."""
-    parent, state = headers.get("traceparent", ""), headers.get("tracestate", "")
-    if not _TRACEPARENT.fullmatch(parent):
-        return {}
-    context = {"traceparent": parent}
-    return {**context, "tracestate": state} if _TRACESTATE.fullmatch(state) else context
-
-
-def _named(report: RequestReport) -> dict[str, str]:
-    """The name of a request as its client gave it, for the backend's own log."""
-    return {} if report.given_id is None else {"x-request-id": report.given_id}
-
+from dsv4.serve.upstreams.passed_headers import client_headers, passing_on
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
@@ -46,7 +26,7 @@ Traced: TypeAlias = Callable[[Mapping[str, str], RequestReport], AbstractContext
 
 def passed_on(headers: Mapping[str, str], report: RequestReport) -> AbstractContextManager[None]:
     """Passes a trace context on, where nothing is traced here."""
-    return passing_on({**read_trace_context(headers), **_named(report)})
+    return passing_on(client_headers(headers))
 
 
 class OpenTelemetryTraces:
@@ -63,12 +43,13 @@ class OpenTelemetryTraces:
     def traced(self, headers: Mapping[str, str], report: RequestReport) -> Iterator[None]:
         from opentelemetry.trace import SpanKind, set_span_in_context
 
-        before = self._propagator.extract(read_trace_context(headers))
+        given = client_headers(headers)
+        before = self._propagator.extract(given)
         span = self._tracer.start_span("chat", context=before, kind=SpanKind.SERVER)
         carrier: dict[str, str] = {}
         self._propagator.inject(carrier, context=set_span_in_context(span))
         try:
-            with passing_on({**carrier, **_named(report)}):
+            with passing_on({**given, **carrier}):
                 yield
         finally:
             _describe(span, report)

@@ -1,15 +1,34 @@
-"""The headers of a client's request that go to the backend with it: its trace, and its name.
-
-To pass on another one, add it where `passing_on` is called (`observe/tracing.py`).
-"""
+"""The headers of a client's request that go to the backend with it: its trace, and its name."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+# What may stand in each of them. All others stay here.
+PASSED_HEADERS: Mapping[str, re.Pattern[str]] = {
+    "traceparent": re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}"),
+    # Only what may stand in a header, and no more than the standard asks to keep.
+    "tracestate": re.compile(r"[\x20-\x7e]{1,512}"),
+    # What a client calls its request: it stands in the log, here and there.
+    "x-request-id": re.compile(r"[\w.:/+=@-]{1,128}", re.ASCII),
+}
+# Those that say nothing without another.
+_BELONGS_TO = {"tracestate": "traceparent"}
+
 _passed_on: ContextVar[str] = ContextVar("dsv4_passed_headers", default="")
+
+
+def client_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """Those of a client's headers that are passed on, where they are what they should be."""
+    found = {
+        name: headers[name]
+        for name, pattern in PASSED_HEADERS.items()
+        if pattern.fullmatch(headers.get(name, ""))
+    }
+    return {name: found[name] for name in found if _BELONGS_TO.get(name, name) in found}
 
 
 def passed_headers() -> str:
