@@ -15,7 +15,11 @@ from dsv4 import dataset
 from dsv4.tokens import Tokenizer
 from rows import each_row
 
-LINES = [json.loads(line) for line in (CORPUS / "data-lines.jsonl").read_text("utf-8").splitlines()]
+LINES = [
+    json.loads(line)
+    for name in ("data-lines.jsonl", "more-data-lines.jsonl")
+    for line in (CORPUS / name).read_text("utf-8").splitlines()
+]
 
 
 @each_row("case", [pytest.param(case, id=case["id"]) for case in LINES])
@@ -32,7 +36,7 @@ def test_a_line_is_trained_as_meant_or_refused(case: dict[str, Any], tmp_path: P
     decode = Tokenizer.load().decode
     taught = "".join(decode([i for i in row["labels"] if i != -100]) for row in rows)
     whole = "".join(decode(row["input_ids"]) for row in rows)
-    is_named = refused or expect.get("or_named", "\0") in named
+    is_named = "or_named" in expect and (refused or expect["or_named"] in named)
     is_said = refused or expect.get("or_prompt", "\0") in whole
     if expect.get("refused") or expect.get("refused_or_weights"):
         assert refused

@@ -831,3 +831,27 @@ def test_the_items_and_the_usage_of_a_response() -> None:
         "output_tokens_details": {"reasoning_tokens": 5},
         "total_tokens": 120,
     }
+
+
+NOTHING = dict.fromkeys(("content", "reasoning_content", "refusal", "tool_calls", "function_call"))
+NO_PIECE = dict.fromkeys(("id", "type", "function"))
+
+
+def test_what_is_null_or_left_out_in_a_chunk_of_chat_adds_nothing() -> None:
+    call, fold = asked("chat"), PROTOCOLS["chat"].fold
+    out = written("chat", call, events_of(call, TEXT, 3))
+    assert len(out) > 8
+    spelled = json.loads(json.dumps(out))
+    for event in spelled:
+        event.setdefault("usage", None)
+        for choice in event["choices"]:
+            pieces = choice["delta"].get("tool_calls") or []
+            choice["delta"] = {**NOTHING, **choice["delta"]}
+            for piece in pieces:
+                piece["function"] = {"name": None, "arguments": None, **piece["function"]}
+                piece.update({**NO_PIECE, **piece})
+            for name in ("logprobs", "finish_reason"):
+                if choice[name] is None:
+                    del choice[name]
+    empty = {**spelled[0], "choices": [{"index": 0, "delta": None}]}
+    assert fold([*spelled, empty, {**spelled[0], "choices": None}]) == fold(out)

@@ -56,17 +56,28 @@ OTHER_MARKUP = "other_markup"
 # Markup, special tokens and ends of turns of other models, anywhere but in a quotation.
 _OF_OTHER_MODELS = re.compile(
     r"<\|\w+\|>|\[/?(?:THINK|TOOL_CALLS|INST|AVAILABLE_TOOLS|TOOL_RESULTS|ARGS)\]|<</?SYS>>"
-    r"|<(?:seed|minimax|xai|longcat|ling|step):\w+>|<(?:function|parameter)=[\w.-]+>|\u25c1/?think\u25b7"
+    r"|<(?:seed|minimax|xai|longcat|ling|step):\w+[ >]|<(?:function|parameter)=[\w.-]+>"
+    r"|\u25c1/?think\u25b7|\[/?SYSTEM_PROMPT\]|<function_call>|<longcat_think>"
     r"|<(?:start|end)_of_turn>|<eos>|<\|?eom_id\|?>|</s>\s*\Z|\A\s*<s>|\[gMASK\]|\u273fFUNCTION\u273f"
     r"|<tool_call>|<function_calls>|<arg_key>|<longcat_tool_call>|<tool_response>|<unused\d+>"
     r"|</?start_function_(?:call|declaration|response)>|<TOOLCALL>|<TOOL_RESPONSE>|\[e~\[|\]~b\]"
     r"|<\|(?:tool|tool_call|tool_response|channel|turn)>|<(?:tool_call|channel|turn)\|>"
-    r"|\[EOS\]\s*\Z|\A\s*<bos>"
+    r"|(?:\[EOS\]|<(?:EOS|eot|eod)>)\s*\Z|\A\s*<bos>"
 )
-# The beginnings of turns in templates of other models.
+# The beginnings of turns in templates of other models, and the openings of an answer in those that
+# are plain text: Alpaca's and Vicuna's.
 _OF_TEMPLATES = re.compile(
-    r"<\|im_start\|>|<\|start_header_id\|>|\[INST\]|<start_of_turn>|<\|(?:user|assistant)\|>"
+    r"<\|(?:im_(?:start|user|system|assistant)|start|start_header_id|header_start|start_of_role"
+    r"|user|assistant|prompter|turn|USER_TOKEN|START_OF_TURN_TOKEN)\|>|<\|turn>|\]~b\]|<seed:bos>"
+    r"|\[INST\]|\[gMASK\]|<start_of_turn>|\A\s*(?:<\|begin_of_text\|>|<bos>|<s>)"
+    r"|^### (?:Response|Assistant|Output):\s*\Z|\bASSISTANT:\s*\Z",
+    re.MULTILINE,
 )
+# A token of DeepSeek's own in front of all other text, or behind it: what is around a turn.
+_BAR = tokens.USER[1]
+_OWN_TOKEN = rf"<{_BAR}[^<>{_BAR}\s]{{1,40}}{_BAR}>"
+_OWN_TOKENS = re.compile(rf"\A\s*{_OWN_TOKEN}|{_OWN_TOKEN}\s*\Z")
+_SIGNS = re.compile(r"[<\[\]\u25c1\u273f]|^### |ASSISTANT:", re.MULTILINE)
 _QUOTED = re.compile(r"^ *(```+|~~~+).*?^ *\1|(`+)[^`]+?\2", re.DOTALL | re.MULTILINE)
 
 
@@ -74,12 +85,13 @@ def markup_of_other_models(conversation: CheckedConversation) -> Iterator[RuleFi
     for index, message in enumerate(conversation.messages):
         is_answer = message.get("role") == "assistant"
         text = message_text(message)
-        if not ("<" in text or "[" in text or "\u25c1" in text or "\u273f" in text):
+        if not _SIGNS.search(text):
             continue
         pattern = _OF_OTHER_MODELS if is_answer else _OF_TEMPLATES
-        if pattern.search(text) and (found := pattern.search(_QUOTED.sub("", text))):
-            problem = f"the text holds {found[0].strip()}, which is markup of another model"
-            yield RuleFinding(OTHER_MARKUP, ("messages", index, "content"), problem)
+        for each, whose in ((pattern, "markup of another model"), (_OWN_TOKENS, "a token as text")):
+            if each.search(text) and (found := each.search(_QUOTED.sub("", text))):
+                problem = f"the text holds {found[0].strip()}, which is {whose}"
+                yield RuleFinding(OTHER_MARKUP, ("messages", index, "content"), problem)
 
 
 def leaked_markup(conversation: CheckedConversation) -> Iterator[RuleFinding]:

@@ -362,7 +362,24 @@ _READ_OTHERWISE = frozenset(
 )
 # A field with such a name says what is trained on: it must not be passed over. `labels` are those
 # of single tokens.
-OF_TRAINING = re.compile(r"loss|mask|weight|train|^labels$", re.IGNORECASE)
+OF_TRAINING = re.compile(r"loss|mask|weight|train|learn|supervis|^skip$|^labels$", re.IGNORECASE)
+
+
+# Blocks of which nobody but their server can read anything.
+_SEALED = ("redacted_thinking",)
+
+
+def unread_inside(body: Any) -> Iterator[str]:
+    """What messages hold of training in objects of their own, and blocks that cannot be read."""
+    messages = body.get("messages") if isinstance(body, dict) else body
+    for n, message in enumerate(messages if isinstance(messages, list) else ()):
+        for name, value in message.items() if isinstance(message, dict) else ():
+            if name not in ("content", "tool_calls", "tools") and isinstance(value, dict):
+                inside = (each for each in value if OF_TRAINING.search(str(each)))
+                yield from (f"messages[{n}].{name}.{each}" for each in inside)
+            elif name == "content" and isinstance(value, list):
+                kinds = [part.get("type") for part in value if isinstance(part, dict)]
+                yield from (f"messages[{n}].content.{kind}" for kind in kinds if kind in _SEALED)
 
 
 def _plain_message(message: object, place: Location) -> object:
@@ -406,7 +423,12 @@ def _message_reasoning(message: Line, where: str) -> str | None:
         blocks = message.get(name)
         texts = [b.get(field) for b in blocks if _is_dict(b)] if isinstance(blocks, list) else []
         found.append("\n\n".join(text for text in texts if isinstance(text, str)))
-    found = [text for text in found if text]
+    return _only_reasoning(found, where)
+
+
+def _only_reasoning(texts: Iterable[str], where: str) -> str | None:
+    """The reasoning that texts under several names are. Raises where two differ."""
+    found = [text for text in texts if text]
     if any(text != found[0] for text in found):
         raise InputError(f"{where}: found reasoning under two names, expected it once")
     return found[0] if found else None
@@ -620,9 +642,9 @@ def _answer(line: Line, field: str) -> Transcript:
     if field == "answer" and line.get("solution") not in (None, "", line[field]):
         raise InputError("found answer and solution in one line, expected one of them")
     answer = _answer_turns(line[field], (field,))
-    name = next(_reasoning_fields(line), None)
-    if name is not None and isinstance(line[field], str):
-        answer[0].message["reasoning_content"] = line[name]
+    reasoning = _only_reasoning([line[name] for name in _reasoning_fields(line)], "the line")
+    if reasoning is not None and isinstance(line[field], str):
+        answer[0].message["reasoning_content"] = reasoning
     return answer
 
 

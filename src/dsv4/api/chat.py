@@ -181,7 +181,7 @@ def fold(events: Iterable[ProtocolEvent]) -> dict[str, Any]:
             head = {field: event[field] for field in fields}
         if event.get("usage"):
             head["usage"] = event["usage"]
-        for chunk in event["choices"]:
+        for chunk in event.get("choices") or ():
             _fold_choice(choices.setdefault(chunk["index"], _new_choice(chunk["index"])), chunk)
     whole = [_finished(choices[index]) for index in sorted(choices)]
     usage = head.pop("usage", None)
@@ -193,24 +193,25 @@ def _new_choice(index: int) -> dict[str, Any]:
 
 
 def _fold_choice(choice: dict[str, Any], chunk: dict[str, Any]) -> None:
-    for field, value in chunk["delta"].items():
+    """Takes in a chunk. Other servers write null for what it does not have, or leave it out."""
+    for field, value in (chunk.get("delta") or {}).items():
         if field == "tool_calls":
-            for call in value:
+            for call in value or ():
                 _fold_call(choice["calls"], call)
-        elif field != "role":
+        elif field != "role" and value is not None:
             choice["texts"].setdefault(field, []).append(value)
-    for field, tokens in (chunk["logprobs"] or {}).items():
+    for field, tokens in (chunk.get("logprobs") or {}).items():
         if tokens:
             choice["logprobs"].setdefault(field, []).extend(tokens)
-    if chunk["finish_reason"]:
+    if chunk.get("finish_reason"):
         choice["finish_reason"] = chunk["finish_reason"]
 
 
 def _fold_call(calls: list[dict[str, Any]], delta: dict[str, Any]) -> None:
-    if "id" in delta:
-        calls.append({"id": delta["id"], "type": "function", "name": "", "parts": []})
-        calls[-1]["name"] = delta["function"]["name"]
-    calls[delta["index"]]["parts"].append(delta["function"]["arguments"])
+    function = delta.get("function") or {}
+    if delta.get("id"):
+        calls.append({"id": delta["id"], "name": function["name"], "parts": []})
+    calls[delta["index"]]["parts"].append(function.get("arguments") or "")
 
 
 def _finished(choice: dict[str, Any]) -> dict[str, Any]:

@@ -39,6 +39,7 @@ from dsv4._inputs.line_shapes import (
     line_conversation,
     line_pair,
     line_with_label,
+    unread_inside,
 )
 from dsv4.api.ignored_fields import server_fields
 from dsv4.api.own_bodies import role_of
@@ -345,7 +346,8 @@ class ChunkEncoder:
     def _request(self, line: LineConversation, tally: _ChunkTally) -> Request:
         request = line.read(self.job.options.overrides)
         tally.note(dataset_notes.UNKNOWN_MODEL, len(request.notes))
-        for place in (*request.ignored, *server_fields(request.body)):
+        fields = [*request.ignored, *server_fields(request.body), *unread_inside(request.body)]
+        for place in fields:
             name = place.rpartition(".")[2]
             if re.fullmatch(r"messages\[\d+\]\.weight", place):  # of which the mask tells
                 continue
@@ -391,9 +393,7 @@ class ChunkEncoder:
         could not be read."""
         for index, message in conversation.of_role("assistant"):
             text, place = message_text(message), ("messages", index)
-            others = ("tool_calls", "reasoning_content", "reasoning", "content_blocks")
-            says = any(message.get(name) for name in others) or text.strip()
-            if not says and not (isinstance(message.get("content"), list) and message["content"]):
+            if not _says_something(message, text):
                 raise EncodeError(place, "found an empty answer, expected a text or a call")
             if UNSUPPORTED[0] in text and UNSUPPORTED[0].encode() not in tally.line:
                 problem = "found something that cannot be read, expected texts and calls"
@@ -747,6 +747,22 @@ def _sized_as(draft: _Draft) -> Callable[[Prompt], Prompt]:
         if grid is not None
     }
     return lambda prompt: prompt.with_image_sizes(lambda record: sizes.get(identity(record)))
+
+
+# What is seen: no white space, and none of the characters that only join or part others.
+_VISIBLE = re.compile(r"[^\s\u00ad\u200b-\u200f\u2060-\u2064\ufeff]")
+
+
+def _says_something(message: Mapping[str, Any], text: str) -> bool:
+    """Whether an answer, whose `text` is given, has anything in it."""
+    texts = (text, message.get("reasoning_content"), message.get("reasoning"))
+    content = message.get("content")
+    parts = content if isinstance(content, list) else []
+    return (
+        any(message.get(name) for name in ("tool_calls", "content_blocks"))
+        or any(_VISIBLE.search(each) for each in texts if isinstance(each, str))
+        or any(isinstance(part, dict) and part.get("type") != "text" for part in parts)
+    )
 
 
 class UnsupportedByFormat(Error):
