@@ -26,7 +26,7 @@ from dsv4._format.dialects import NAMESPACE_END, V4, V4_1, Dialect
 from dsv4._format.frozen_class import replace
 from dsv4._format.texts import EFFORT_TEMPLATE, EFFORTS_V4_1
 from dsv4.compat import release
-from dsv4.compat.release import (  # noqa: F401  (named by `release.__all__`)
+from dsv4.compat.release import (
     ASSISTANT_SP_TOKEN,
     DS_TASK_SP_TOKENS,
     LATEST_REMINDER_SP_TOKEN,
@@ -53,30 +53,66 @@ from dsv4.compat.release import (  # noqa: F401  (named by `release.__all__`)
 )
 from dsv4.errors import OptionError, mismatch
 
-# What V4's module has not. Of its names one is gone.
 __all__ = [
+    "ASSISTANT_SP_TOKEN",
     "DEFAULT_REASONING_EFFORT",
+    "DS_TASK_SP_TOKENS",
     "IMAGE_PLACEHOLDER",
     "IMAGE_TAG_PATTERN",
+    "LATEST_REMINDER_SP_TOKEN",
     "REASONING_EFFORT_MAPPINGS",
     "REASONING_EFFORT_TEMPLATE",
     "SYSTEM_SP_TOKEN",
+    "TOOLS_TEMPLATE",
+    "USER_SP_TOKEN",
+    "VALID_TASKS",
+    "_drop_thinking_messages",
     "_encode_messages_text",
     "_extract_image",
     "_is_image_block",
     "_process_image_blocks",
+    "_read_until_stop",
     "_split_tool_name",
     "_tool_name_for_encoding",
     "_validate_no_image_sp_tokens",
+    "assistant_msg_template",
+    "assistant_msg_wo_eos_template",
+    "bos_token",
+    "decode_dsml_to_arguments",
+    "dsml_token",
+    "encode_arguments_to_dsml",
     "encode_case",
+    "encode_messages",
+    "eos_token",
+    "find_last_user_index",
+    "latest_reminder_msg_template",
     "load_cases",
+    "merge_tool_messages",
+    "parse_message_from_completion_text",
+    "parse_tagged_text",
+    "parse_tool_calls",
     "process_image_messages",
+    "render_message",
     "render_reasoning_effort",
+    "render_tools",
+    "response_format_template",
+    "sort_tool_results_by_call_order",
+    "system_msg_template",
+    "thinking_end_token",
+    "thinking_start_token",
+    "thinking_template",
+    "to_json",
     "tool_call_tag_name",
+    "tool_call_template",
+    "tool_calls_block_name",
+    "tool_calls_from_openai_format",
+    "tool_calls_template",
+    "tool_calls_to_openai_format",
+    "tool_output_template",
     "tool_parameter_tag_name",
+    "tools_from_openai_format",
+    "user_msg_template",
 ]
-__all__ += release.__all__
-__all__.remove("REASONING_EFFORT_MAX")
 
 SYSTEM_SP_TOKEN = str(tokens.SYSTEM)
 IMAGE_PLACEHOLDER = str(tokens.IMAGE)
