@@ -82,6 +82,16 @@ def test_a_small_excess_leaves_out_few_requests() -> None:
     assert report.verdict.faults == ("counts-offset",)
 
 
+def test_what_a_long_request_costs_more_is_not_expected_of_short_ones() -> None:
+    budget = TokenBudget(10_000, FORECASTER.counter)
+    requests = [PROBES[id].request for id in ("plain", "count-1000", "plain")]
+    for body, more in zip(requests, (0, 500), strict=False):
+        own, expected = budget.reserve(body)
+        budget.settle(own, expected, own + more)
+    own, expected = budget.reserve(requests[-1])
+    assert expected - own == pytest.approx(own * 0.46, abs=1)
+
+
 def test_whoever_allows_more_is_told_more() -> None:
     _, report = run_over("a hidden text of 1,500 tokens", "default", tokens=500_000)
     assert not any("Not sent" in note for note in report.notes)

@@ -428,7 +428,8 @@ class ServerRun:
         if self._mode == "quick":
             routes = () if is_certain else routes_of(self._own_word.profiles)
         if not any(o.shows_prompt for o in self._sender.observations):
-            self._shown_prompts = list(shown_prompts(post, self._forecaster, names, routes))
+            for shown in shown_prompts(post, self._forecaster, names, routes):
+                self._shown_prompts.append(shown)
         yield from ()
 
     def _look_at_pictures(self, post: Post, plain: Sequence[int]) -> Iterator[ServerFinding]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Mapping, Sequence
+from math import ceil
 from typing import Any
 
 from dsv4._format.dialects import V4_0731, V4_1, Dialect
@@ -64,16 +65,18 @@ class TokenBudget:
 
     def _expected(self, own: int) -> int:
         """What the server may count. A hidden text adds the same to every prompt, an odd counter
-        multiplies them. Requests of two sizes tell which it is: until then it may be either."""
+        multiplies them: what is shorter than the longest so far has no more than either would
+        make of it. For what is longer, requests of two sizes tell which it is."""
         if not self._excess:
             return own
         short, long = min(self._excess), max(self._excess)
+        steepest = max(excess / size for size, excess in self._excess.items())
+        most = min(max(self._excess.values()), ceil(steepest * max(own, short)))
         if long >= TWO_SIZES * short:
             growth = (self._excess[long] - self._excess[short]) / (long - short)
         else:
             growth = self._excess[long] / long
-        further = max(growth, 0.0) * max(own - long, 0)
-        return own + max(self._excess.values()) + round(further)
+        return own + max(most, 0) + round(max(growth, 0.0) * max(own - long, 0))
 
 
 def forecast_tokens(body: Mapping[str, Any], counter: PromptCounter) -> int:
