@@ -6,10 +6,14 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
-from gateway import Gateway, gateway, run
+from aiohttp import web
+from gateway import Gateway, gateway, gateway_before, run
+from standins import ChatServer
+
+from dsv4.tokens import Tokenizer
 
 REQUESTS = Path(__file__).parent / "dsh"  # made from its public source, not recorded
 DSH = sorted(REQUESTS.glob("dsh-*.json"))
@@ -122,11 +126,22 @@ def test_what_the_api_would_refuse_or_lose(
     run(scenario())
 
 
-def test_fim_goes_to_the_apis_own_route() -> None:
+class ApiWithFim(ChatServer):
+    """The API's route for the middle of a text, which the stand-in does not have."""
+
+    routes: ClassVar[dict[str, str]] = {**ChatServer.routes, "/beta/completions": "fill"}
+
+    async def fill(self, request: web.Request) -> web.Response:
+        return web.json_response({"asked": await request.json()})
+
+
+def test_fim_goes_to_the_apis_own_route(tokenizer: Tokenizer) -> None:
     async def scenario() -> None:
-        async with healed() as heal:
-            body = {"model": "deepseek-flash", "prompt": "a", "max_tokens": 4}
-            assert (await heal.post("/beta/completions", body))[0] == 200
+        api = ApiWithFim(tokenizer, "[]")
+        async with gateway_before(api.running(), adapt_for="deepseek-api") as heal:
+            body = {"model": "deepseek-flash", "prompt": "a", "suffix": "c", "max_tokens": 4}
+            status, _, answer = await heal.post("/beta/completions", body)
+            assert (status, answer) == (200, {"asked": body})
             assert (await heal.post("/beta/embeddings", body))[0] == 404
 
     run(scenario())

@@ -26,6 +26,7 @@ PASSED: Statements = {
 }
 # The demo's model answers in words, and stand-ins say "Hi".
 NO_CALL = "inconclusive  the model called no tool when asked to"
+NO_RAW = "not offered  no raw completions"
 BILLED = "pass  answers are counted as they came back, and name what was asked for"
 COUNTED = "pass  counted through messages, responses"
 
@@ -71,11 +72,7 @@ SERVE_DEFAULT: Statements = {
     **SERVE,
     **UNSEEN,
     "output": [NO_CALL],
-    # BOS, four special tokens and five letters, as a raw prompt is meant to be read.
-    "raw": [
-        "pass  special tokens in a raw prompt act  10 tokens",
-        "pass  no second BOS is added to a raw prompt",
-    ],
+    "raw": [NO_RAW],
 }
 SERVE_FULL: Statements = {
     **SERVE,
@@ -104,11 +101,7 @@ SERVE_FULL: Statements = {
     ],
     # The demo has no cache, and its usage says nothing of one.
     "cache": ["not offered  the answers do not say what was reused"],
-    "raw": [
-        "pass  special tokens in a raw prompt act  10 tokens",
-        "not offered  `echo` is refused",
-        "pass  no BOS is added to raw prompts: they need their own",
-    ],
+    "raw": [NO_RAW],
 }
 
 
@@ -174,7 +167,7 @@ HEAL: Statements = {
     "output": [NO_CALL],
     "protocols": [COUNTED],
     # Stand-ins have no such route, and heal passes it on.
-    "raw": ["not offered  no raw completions"],
+    "raw": [NO_RAW],
 }
 AS_VLLM = "tokens, as vLLM 0.32"
 CHOICE = f"differs  `tool_choice` does not change the prompt  321 tokens expected, 311 {AS_VLLM}"

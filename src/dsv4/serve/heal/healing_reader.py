@@ -335,7 +335,12 @@ class HealingReader(ChoiceReader):
         with_names = [call for call in calls if call.name]
         nameless = [self._report("broken_call")] * (len(calls) - len(with_names))
         ids = zip(with_names, self._call_ids(with_names), strict=True)
-        groups = (self._call_events(call, n, id) for n, (call, id) in enumerate(ids, first))
+        begun = [n for n, call in enumerate(with_names) if call.arguments not in _BEGINNINGS]
+        ended = max(begun, default=-1) + 1 if self._is_cut else len(with_names)
+        groups = (
+            self._call_events(call, first + n, id, is_lost=n >= ended)
+            for n, (call, id) in enumerate(ids)
+        )
         return [*chain.from_iterable(groups), *nameless]
 
     def _call_ids(self, calls: list[UpstreamCall]) -> Iterator[str]:
@@ -347,10 +352,13 @@ class HealingReader(ChoiceReader):
             in_use.add(call.id)
             yield id
 
-    def _call_events(self, call: UpstreamCall, index: int, id: str) -> list[Event]:
+    def _call_events(
+        self, call: UpstreamCall, index: int, id: str, *, is_lost: bool
+    ) -> list[Event]:
+        """`is_lost` says that the answer was cut where its arguments may have begun."""
         text, is_cut = call.arguments, self._is_cut
         # Nothing stands for an empty object, unless there were arguments, or might have been.
-        is_lost = not text and (is_cut or self._has_lost_arguments)
+        is_lost = is_lost or (not text and (is_cut or self._has_lost_arguments))
         arguments = None if is_lost else object_text(text)
         start = ToolCallStart(index, call.name, id)
         if arguments is not None:
@@ -395,6 +403,10 @@ class HealingReader(ChoiceReader):
                 deltas.append({field: text})
         calls = [call.delta(n) for n, call in enumerate(self._calls)]
         return [*deltas, {"tool_calls": calls}] if calls else deltas
+
+
+# What a call may have before its arguments: some servers begin with an empty object.
+_BEGINNINGS = ("", "{}")
 
 
 def _is_readable(call: UpstreamCall) -> bool:
