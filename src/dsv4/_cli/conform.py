@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import queue
 import subprocess
 import sys
-import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import dsv4
 from dsv4._cli.command_output import DONE, FINDINGS, Failure, json_text, output, plural, write_text
@@ -23,8 +21,7 @@ from dsv4.types import DialectName
 if TYPE_CHECKING:
     from dsv4.compat.conformance import ConformanceCase, ConformanceOutcome
 
-SECONDS = 10
-MOST_CHARACTERS = 64_000_000
+SECONDS = 600
 
 
 @dataclass(kw_only=True)
@@ -47,11 +44,11 @@ def run(args: ConformOptions) -> int:
         raise Failure("found no command, expected one after --")
     from dsv4.compat.conformance import outcome_of
 
-    with _Peer(args.peer, args.timeout) as peer:
-        outcomes = [outcome_of(case, peer.answer(case)) for case in _cases(args)]
-    if not outcomes:
+    cases = list(_cases(args))
+    if not cases:
         raise Failure("found no case for these options, expected some")
-    return _finish(args, outcomes)
+    answers = _answers(args.peer, cases, args.timeout)
+    return _finish(args, list(map(outcome_of, cases, answers)))
 
 
 def _answer_requests() -> int:
@@ -94,58 +91,34 @@ def _recorded(folders: list[str]) -> Iterator[ConformanceCase]:
 # The other implementation.
 
 
-class _Peer:
-    """A command that is asked one line at a time. Nothing that it does keeps a run from ending."""
+def _answers(command: list[str], cases: Sequence[ConformanceCase], seconds: int) -> list[object]:
+    """The answers of a command, which gets all requests at once; text where one is no JSON."""
+    requests = (json.dumps({"id": n, **case.request}) for n, case in enumerate(cases, 1))
+    lines = "".join(f"{request}\n" for request in requests).encode()
+    try:
+        done = subprocess.run(
+            command, input=lines, stdout=subprocess.PIPE, timeout=seconds, check=False
+        )
+    except OSError as error:
+        raise Failure(f"{command[0]}: {os_error_reason(error)}") from None
+    except subprocess.TimeoutExpired as late:
+        first = cases[min((late.stdout or b"").count(b"\n"), len(cases) - 1)]
+        raise Failure(f"{first.name}: no answer in {seconds} seconds") from None
+    replies = done.stdout.splitlines()
+    if len(replies) < len(cases):
+        problem = f"the command ended with status {done.returncode}, without an answer"
+        raise Failure(f"{cases[len(replies)].name}: {problem}")
+    return [_answer(reply, n) for n, reply in enumerate(replies[: len(cases)], 1)]
 
-    def __init__(self, command: list[str], seconds: int) -> None:
-        self._seconds = seconds
-        self._number = 0
-        try:
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=None
-            )
-        except OSError as error:
-            raise Failure(f"{command[0]}: {os_error_reason(error)}") from None
-        self._lines: queue.Queue[bytes] = queue.Queue()
-        assert self._process.stdout is not None
-        reader = threading.Thread(target=self._read, args=[self._process.stdout], daemon=True)
-        reader.start()
 
-    def __enter__(self) -> _Peer:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._process.kill()
-        self._process.wait()
-
-    def _read(self, lines: IO[bytes]) -> None:
-        while line := lines.readline(MOST_CHARACTERS):
-            self._lines.put(line)
-        self._lines.put(b"")
-
-    def answer(self, case: ConformanceCase) -> object:
-        """The answer of the command; text where it is no JSON."""
-        self._number += 1
-        line = json.dumps({"id": self._number, **case.request}) + "\n"
-        assert self._process.stdin is not None
-        try:
-            self._process.stdin.write(line.encode())
-            self._process.stdin.flush()
-            reply = self._lines.get(timeout=self._seconds)
-        except BrokenPipeError:
-            reply = b""
-        except queue.Empty:
-            raise Failure(f"{case.name}: no answer in {self._seconds} seconds") from None
-        if not reply:
-            status = self._process.wait()
-            raise Failure(f"{case.name}: the command ended with status {status}, without an answer")
-        try:
-            value = json.loads(reply)
-        except (ValueError, RecursionError):
-            return reply[:200].decode("utf-8", "replace")
-        if isinstance(value, dict) and value.get("id", self._number) != self._number:
-            return f"an answer to {value['id']!r}, expected one to {self._number}"
-        return value
+def _answer(reply: bytes, number: int) -> object:
+    try:
+        value = json.loads(reply)
+    except (ValueError, RecursionError):
+        return reply[:200].decode("utf-8", "replace")
+    if isinstance(value, dict) and value.get("id", number) != number:
+        return f"an answer to {value['id']!r}, expected one to {number}"
+    return value
 
 
 # The report.

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from dsv4._cli.command_output import DONE, FINDINGS, Failure, output, write_text
 from dsv4._cli.option_fields import argument, option, switch
 from dsv4._cli.server_options import ask_first, read_option_file, server_key
-from dsv4._cli.verify_watch import VerifyWatch, interval, watch
 from dsv4._inputs.input_files import os_error_reason
 
 if TYPE_CHECKING:
@@ -46,9 +45,6 @@ class VerifyOptions:
     compare: list[str] | None = option(metavar=("A", "B"), nargs=2, action="store")
     baseline: str | None = option(metavar="REPORT")
     allow: list[str] = option(default=[], metavar="ID")
-    watch: int | None = option(metavar="TIME", type=interval)
-    metrics_file: str | None = option(metavar="OUT")
-    on_change: str | None = option(metavar="COMMAND")
     matrix: bool = switch()
     exit_zero: bool = switch()
 
@@ -59,10 +55,6 @@ def run(args: VerifyOptions) -> int:
     chosen = [bool(args.url), args.recorded is not None, args.compare is not None, args.matrix]
     if sum(chosen) != 1:
         raise Failure("expected one of a URL, --recorded, --compare or --matrix")
-    if args.watch is None and (args.metrics_file or args.on_change):
-        raise Failure("--metrics-file and --on-change: expected them with --watch")
-    if args.watch is not None and len(args.url) != 1:
-        raise Failure("--watch: expected one URL")
     if len(args.key_file) > max(len(_urls(args)), 1):
         raise Failure("--key-file: found more than there are servers, expected one for each")
     _check_groups(args.only)
@@ -72,8 +64,6 @@ def run(args: VerifyOptions) -> int:
             return _print_matrix()
         if args.compare:
             return _compare(args, args.compare)
-        if args.watch is not None:
-            return _watch(args, args.watch)
         if len(args.url) > 1:
             return _side_by_side(args)
         report = _recorded(args.recorded) if args.recorded else _measured(args, args.url[0])
@@ -112,20 +102,19 @@ def _mode(args: VerifyOptions) -> RunMode:
     return "quick" if args.quick else "full" if args.full else "default"
 
 
-def _measured(
-    args: VerifyOptions, url: str, number: int = 0, mode: RunMode | None = None
-) -> Report:
+def _measured(args: VerifyOptions, url: str, number: int = 0) -> Report:
     """The report of a server, which is the one with this number."""
     from dsv4.verify import run as verify
     from dsv4.verify.runner import planned
 
     server = _server(args, url, number)
-    mode = mode or _mode(args)
+    mode = _mode(args)
     own = _own_request(args.request)
-    if args.watch is None and not number:
+    if not number:
         requests, tokens = planned(mode, args.only, own)
         each = " for each server" if len(args.url) > 1 else ""
-        ask_first(_budget(requests, args.tokens or tokens) + f"{each}.", args.yes)
+        budget = f"{requests} requests and {args.tokens or tokens:,} prompt tokens at most"
+        ask_first(f"{budget}{each}.", args.yes)
     is_terminal = sys.stderr is not None and sys.stderr.isatty()
 
     def progress(count: int, of: int) -> None:
@@ -147,10 +136,6 @@ def _measured(
     finally:
         if is_terminal:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
-
-
-def _budget(requests: int, tokens: int) -> str:
-    return f"{requests} requests and {tokens:,} prompt tokens at most"
 
 
 def _end_as_interrupted() -> None:
@@ -203,22 +188,6 @@ def _recorded(path: str) -> Report:
     if not report.requests:
         raise Failure(f"--recorded: {path}: no request with its prompt_tokens in it")
     return report
-
-
-def _watch(args: VerifyOptions, seconds: int) -> int:
-    from dsv4.verify.runner import planned
-
-    requests, tokens = planned("quick", args.only)
-    ask_first(_budget(requests, args.tokens or tokens) + " each time.", args.yes)
-    url = args.url[0]
-
-    def measure(mode: RunMode) -> Report:
-        return _with_known(args, _measured(args, url, mode=mode))
-
-    def say(line: str) -> None:
-        print(line, flush=True)
-
-    return watch(VerifyWatch(url, measure, say, args.metrics_file, args.on_change), seconds)
 
 
 def _with_known(args: VerifyOptions, report: Report) -> Report:

@@ -1,9 +1,8 @@
-"""Servers that are watched, known differences, and several servers side by side."""
+"""Known differences, and several servers side by side."""
 
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,12 +13,10 @@ from http_servers import served
 from running import dsv4, refused
 from stand_ins import FORECASTER, VLLM, StandIn, server
 
-from dsv4._cli.verify_watch import VerifyWatch, interval
-from dsv4.verify import Report, ServerProblem, run
+from dsv4.verify import Report, run
 from dsv4.verify.known_faults import with_known
 from dsv4.verify.report_views import report_junit
 from dsv4.verify.vendor_table import vendors_html, vendors_text
-from dsv4.verify.verify_metrics import metrics_text
 
 FAULTY = server("dsv4", "v4-0731", "tools-compact")
 CLEAN = server("dsv4", "v4-0731")
@@ -74,68 +71,6 @@ class TestKnownDifferences:
             assert dsv4(*asked, "--baseline", baseline).returncode == 0
             assert dsv4(*asked, "--allow", "tools-compact").returncode == 0
             assert dsv4(*asked, "--allow", "tools-sorted").returncode == 1
-
-
-class TestWatching:
-    def test_a_whole_run_follows_a_change_and_a_command_is_run(self, tmp_path: Path) -> None:
-        servers: list[Any] = [CLEAN, CLEAN, FAULTY, FAULTY]
-        lines: list[str] = []
-        modes: list[str] = []
-
-        def measure(mode: Any) -> Report:
-            modes.append(mode)
-            return report_on(
-                StandIn(servers[0]), mode=mode, only=() if mode == "quick" else ["tools"]
-            )
-
-        told = tmp_path / "told"
-        code = f"import sys; open({str(told)!r}, 'a').write(sys.stdin.read())"
-        command = f'"{sys.executable}" -c "{code}"'
-        metrics = tmp_path / "verify.prom"
-        rounds = VerifyWatch("http://x/v1", measure, lines.append, str(metrics), command)
-        while servers:
-            rounds.round()
-            del servers[0]
-        assert modes == ["quick", "quick", "quick", "default", "quick"]
-        rows = [json.loads(line) for line in lines]
-        assert [bool(row["changes"]) for row in rows] == [False, False, True, False]
-        assert [row["faults"] for row in rows][1:3] == [[], ["tools-compact"]]
-        assert "tools-compact" in told.read_text("utf-8")
-        assert 'dsv4_verify_fault{url="http://x/v1",id="tools-compact"' in metrics.read_text()
-        assert rounds.is_faulty
-        assert {path.name for path in tmp_path.iterdir()} == {"told", "verify.prom"}
-
-    def test_a_server_that_is_gone_is_a_change_and_does_not_end_the_watching(self) -> None:
-        lines: list[str] = []
-
-        def measure(mode: Any) -> Report:
-            raise ServerProblem("no server answers at this address")
-
-        rounds = VerifyWatch("http://x/v1", measure, lines.append)
-        rounds.round()
-        rounds.round()
-        rows = [json.loads(line) for line in lines]
-        assert [len(row["changes"]) for row in rows] == [1, 0]
-        assert rows[0]["problem"] == "no server answers at this address"
-
-    def test_a_command_that_fails_is_said(self, capsys: pytest.CaptureFixture[str]) -> None:
-        def measure(mode: Any) -> Report:
-            raise ServerProblem("gone")
-
-        VerifyWatch("http://x/v1", measure, lambda line: None, on_change="no-such-command").round()
-        assert "dsv4: --on-change: " in capsys.readouterr().err
-
-    def test_metrics_escape_what_servers_say(self, faulty: Report) -> None:
-        text = metrics_text(faulty, 'http://x/"\n', 1_790_000_000.4)
-        assert 'dsv4_verify_up{url="http://x/\\"\\n"} 1\n' in text
-        assert "dsv4_verify_last_run_timestamp_seconds" in text
-        assert text.endswith(" 1790000000\n")
-        assert 'dsv4_verify_up{url="x"} 0\n' in metrics_text(None, "x", 0.0)
-
-    def test_times(self) -> None:
-        assert [interval(text) for text in ("30s", "10m", "1h", "1d")] == [30, 600, 3600, 86400]
-        assert "expected a time such as 30s" in refused("verify", "http://x", "--watch", "0h")
-        assert "with --watch" in refused("verify", "http://x", "--metrics-file", "x")
 
 
 class TestSideBySide:
