@@ -30,6 +30,9 @@ def os_error_reason(error: OSError) -> str:
 
 def json_problem(error: json.JSONDecodeError) -> str:
     """What is wrong with text that is not JSON, for a message that names the place itself."""
+    before, after = error.doc[: error.pos].rstrip(), error.doc[error.pos : error.pos + 1]
+    if before.endswith(",") and after in ("}", "]"):  # newer Pythons say so too
+        return f"not JSON: a comma before {after}"
     words = error.msg.removesuffix(" at").removesuffix(" starting")
     return f"not JSON: {words[:1].lower()}{words[1:]}"
 

@@ -213,13 +213,39 @@ def read_event_values(
     try:
         if protocol == "chat":
             events = list(map(_whole_chunk, events))
-        answer = read_answer(PROTOCOLS[protocol].fold(events))
+        folded = PROTOCOLS[protocol].fold(events)
+        if protocol == "responses" and not folded.get("output"):
+            folded["output"] = _items_of(events)
+        answer = read_answer(folded)
     except (Error, KeyError, TypeError, ValueError, AttributeError, IndexError):
         answer = None
     if not isinstance(answer, PastedAnswer):
         return NotUnderstood(form, "It looks like a stream of events, but cannot be read as one.")
     form = f"{form} of {PROTOCOL_WORDS[protocol]}"
     return replace(answer, form=form, finish=_streamed_finish(events), is_streamed=True)
+
+
+def _items_of(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The items of Responses as far as a stream has them that breaks off."""
+    items: dict[int, dict[str, Any]] = {}
+    for event in events:
+        at, delta = event.get("output_index"), event.get("delta")
+        if not isinstance(at, int):
+            continue
+        if isinstance(event.get("item"), dict):
+            items[at] = dict(event["item"])
+        elif isinstance(delta, str) and at in items:
+            _append(items[at], event["type"], delta)
+    return list(items.values())
+
+
+def _append(item: dict[str, Any], kind: str, delta: str) -> None:
+    if kind == "response.function_call_arguments.delta":
+        item["arguments"] = item.get("arguments", "") + delta
+    elif kind in ("response.output_text.delta", "response.reasoning_text.delta"):
+        type_ = kind.split(".")[1]
+        blocks = [*(item.get("content") or ()), {"type": type_, "text": delta}]
+        item["content"] = [{"type": type_, "text": "".join(each["text"] for each in blocks)}]
 
 
 def _whole_chunk(event: dict[str, Any]) -> dict[str, Any]:

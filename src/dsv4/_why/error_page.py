@@ -110,7 +110,12 @@ _PART_PATTERNS = {"…": r".{0,200}?", **dict.fromkeys(" `'\"", r"[\s\\`'\"]+")}
 
 def _pattern(text: str) -> str:
     parts = re.findall(rf"…|[\s`'\"]+|{_WORD.pattern}", text.strip(" `'\"…."))
-    return "".join(_PART_PATTERNS.get(part[0]) or re.escape(part) for part in parts)
+    inside = "".join(_PART_PATTERNS.get(part[0]) or re.escape(part) for part in parts)
+    # Whole words only: ModuleNotFoundError has ENOTFOUND in it.
+    return rf"(?<!{_LETTER}){inside}(?:(?<!{_LETTER})|(?!{_LETTER}))"
+
+
+_LETTER = "[A-Za-z0-9_]"
 
 
 # What shows that a text is an error, though the page does not know it.
@@ -118,14 +123,64 @@ _SIGNS = re.compile(
     r"^Traceback \(most recent call last\)|\bError code: \d{3}\b|\bAPI Error: \d{3}\b"
     r"|(?:^HTTP/[\d.]+|HTTP/[\d.]+\") [45]\d\d\b"
     r"|^(?:[\w.]*\.)?\w*(?:[Ee]rror|ERROR|Exception)\b(?::| \[|\s*\()"
-    r"|\bstatus(?: code)? [45]\d\d\b|^npm ERR!|\bpanicked at\b|\bException in thread\b",
+    r"|\bstatus(?: code)? [45]\d\d\b|^npm ERR!|\bpanicked at\b|\bException in thread\b"
+    r"|^[\w./-]+: (?:fatal )?error: |^fatal: |: command not found\b",
     re.MULTILINE,
 )
 
 
 def is_error_text(text: str) -> bool:
-    """Whether a text tells of an error."""
-    return bool(find_known_error(text) or _SIGNS.search(text[-_LOOKED_AT:]))
+    """Whether a text is an error, or is about one that the page knows."""
+    if _SIGNS.search(text[-_LOOKED_AT:]):
+        return True
+    known = find_known_error(text)
+    return known is not None and (known[0].who == "nobody" or _is_about(text, *known[1:]))
+
+
+# So many words in a row are nobody's own.
+_MANY_WORDS = 6
+_CODE = re.compile(r"[_`|=(){}\[\]]")
+_QUOTES = tuple("\"'`“”‘’«»")
+
+
+def _is_about(text: str, start: int, end: int) -> bool:
+    """Whether a text is about the words of an error. Those that a sentence may have by chance must
+    stand at the beginning, alone, in quotation marks or behind a colon: a poem may tell of a
+    timeout."""
+    words = text[start:end]
+    if _is_technical(words) or len(words.split()) >= _MANY_WORDS:
+        return True
+    line = text[text.rfind("\n", 0, start) + 1 :].partition("\n")[0].strip()
+    before, after = text[:start].rstrip(" "), text[end:]
+    is_quoted = before.endswith(_QUOTES) and after.startswith(_QUOTES)
+    is_first = not before or before.endswith(("\n", ":"))
+    return is_quoted or is_first or len(words) * 2 >= len(line)
+
+
+def _is_technical(words: str) -> bool:
+    """Whether words are spelt as programs spell them. Prose has the names of statuses as well."""
+    return not words[0].isdigit() and bool(
+        _CODE.search(words) or sum(letter.isupper() for letter in words) > 1
+    )
+
+
+def has_log_level(text: str) -> bool:
+    """Whether a line of a log says that it is about an error."""
+    return bool(_LOG_LEVEL.search(text[-_LOOKED_AT:]))
+
+
+_LOG_LEVEL = re.compile(
+    r"^\W*(?:ERROR|FATAL|CRITICAL)\b|\d:\d\d\b.{0,60}\b(?:ERROR|FATAL|CRITICAL)\b", re.MULTILINE
+)
+
+
+def telling_line(text: str) -> str:
+    """The line that says what went wrong: the last with the name of an error, else the last."""
+    looked_at = text[-_LOOKED_AT:].strip()
+    last = max((match.start() for match in _SIGNS.finditer(looked_at)), default=len(looked_at))
+    named = looked_at[last:].partition("\n")[0]
+    is_heading = not named or named.startswith("Traceback")
+    return (looked_at.rpartition("\n")[2] if is_heading else named).strip()[:200]
 
 
 def error_statuses(text: str) -> Iterator[int]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import singledispatch
@@ -38,9 +39,9 @@ from dsv4._why.pasted_kinds import (
     PastedSentence,
     PastedSession,
 )
-from dsv4._why.recognition import recognise_bytes, recognise_text
+from dsv4._why.recognition import recognise_bytes, recognise_text, recognise_value
 from dsv4._why.verdict import Culprit, WhyVerdict, marked
-from dsv4.api.api_request import chosen_dialect
+from dsv4.api.api_request import ProtocolName, chosen_dialect
 from dsv4.api.body_reader import recognise
 from dsv4.errors import Error
 from dsv4.profiles.official_api import PROFILE_NAME, RELEASES, is_official_host
@@ -97,12 +98,19 @@ def _judge_nothing(pasted: NotUnderstood) -> WhyVerdict:
 @judge.register
 def _judge_sentence(pasted: PastedSentence) -> WhyVerdict:
     words = "a text" if "\n" in pasted.text.strip() else "a sentence"
-    return WhyVerdict(
+    verdict = WhyVerdict(
         kind="sentence",
         what=f"{words}, which would be a user's message",
         fix="dsv4 playground    # shows the prompt that it becomes",
         more="playground-guide",
     )
+    mentioned = error_page.find_known_error(pasted.text)
+    if mentioned is None:
+        return verdict
+    error, start, end = mentioned
+    named = " ".join(pasted.text[start:end].split())
+    because = f"it mentions an error that has a section: {error.title}"
+    return replace(verdict, because=because, fix=f"dsv4 why {shlex.quote(named)}", more="errors")
 
 
 @judge.register
@@ -129,8 +137,8 @@ def _judge_broken_json(pasted: BrokenJson) -> WhyVerdict:
 @judge.register
 def _judge_request(pasted: PastedRequest) -> WhyVerdict:
     form = pasted.form
-    if form == "a request" and isinstance(pasted.body, dict):
-        form = f"a request of {_protocol_words(pasted.body)}"
+    if isinstance(pasted.body, dict):
+        form = form.replace("a request", f"a request of {_protocol_words(pasted)}", 1)
     host = urlsplit(pasted.url).hostname or ""
     sent = f", sent to {host}" if host else ""
     verdict = WhyVerdict(
@@ -147,7 +155,7 @@ def _as_official(pasted: PastedRequest, verdict: WhyVerdict) -> WhyVerdict:
     """What the official API refuses, of a Chat request that goes there by its address, or that
     probably does by the name of its model."""
     body, is_sent = pasted.body, is_official_host(pasted.url)
-    if not isinstance(body, dict) or recognise(body).protocol != "chat":
+    if not isinstance(body, dict) or (_protocol_of(pasted) or recognise(body).protocol) != "chat":
         return verdict
     if not is_sent and (pasted.url.startswith("http") or body.get("model") not in _OFFICIAL_NAMES):
         return verdict
@@ -168,9 +176,24 @@ def _as_official(pasted: PastedRequest, verdict: WhyVerdict) -> WhyVerdict:
     )
 
 
-def _protocol_words(body: dict[str, Any]) -> str:
-    found = recognise(body)
-    return PROTOCOL_WORDS[found.protocol] if found.rules == "body" else "dsv4's own form"
+def _protocol_words(pasted: PastedRequest) -> str:
+    sent_as, found = _protocol_of(pasted), recognise(pasted.body)
+    if sent_as is None and found.rules != "body":
+        return "dsv4's own form"
+    return PROTOCOL_WORDS[sent_as or found.protocol]
+
+
+def _protocol_of(pasted: PastedRequest) -> ProtocolName | None:
+    """The protocol that the address tells."""
+    path = urlsplit(pasted.url).path.rstrip("/")
+    return next((name for end, name in _PROTOCOL_PATHS.items() if path.endswith(end)), None)
+
+
+_PROTOCOL_PATHS: dict[str, ProtocolName] = {
+    "/chat/completions": "chat",
+    "/messages": "messages",
+    "/responses": "responses",
+}
 
 
 def _checked(body: Any, verdict: WhyVerdict, ignored: Sequence[str] = ()) -> WhyVerdict:
@@ -266,7 +289,10 @@ def _judge_prompt(pasted: PastedPrompt) -> WhyVerdict:
     )
     if decoded.exact or not decoded.notes:
         found = _checked(decoded.request, verdict)
-        return replace(found, who="unknown", sure="unknown") if found.wrong else found
+        if not found.wrong:
+            return found
+        fix = "dsv4 decode FILE | dsv4 check -    # what is wrong with its request"
+        return replace(found, who="unknown", sure="unknown", fix=fix)
     note = decoded.notes[-1]
     line, column = line_and_column(pasted.text, note.start)
     return replace(
@@ -336,13 +362,12 @@ def _judge_own_error(pasted: PastedError, verdict: WhyVerdict) -> WhyVerdict | N
 
 def _judge_status(pasted: PastedError, verdict: WhyVerdict) -> WhyVerdict:
     status = pasted.status or next(error_page.error_statuses(pasted.text), None)
-    last = pasted.text.strip().rpartition("\n")[2][-200:]
     known = None if status is None else error_page.error_of_status(status)
     if known is None:
         return replace(
             verdict,
             what=f"{pasted.form} that is not in the table of known errors",
-            because=last,
+            because=error_page.telling_line(pasted.text),
             understood=False,
         )
     return replace(
@@ -366,10 +391,12 @@ def _first_wrong(
     looked_at = list(islice(verdicts, MOST_LOOKED_AT))
     wrong = [(place, verdict) for place, verdict in looked_at if verdict.status == 1]
     words, number = whole(len(looked_at)), len(looked_at)
+    unclear = [verdict for _, verdict in looked_at if not verdict.understood]
+    if number and len(unclear) == number:
+        return replace(unclear[0], kind=kind, what=f"{words}: {unclear[0].what}")
+    if unclear:
+        words += f", {len(unclear)} of which cannot be judged"
     if not wrong:
-        unclear = [verdict for _, verdict in looked_at if not verdict.understood]
-        if number and len(unclear) == number:
-            return replace(unclear[0], kind=kind, what=f"{words}: {unclear[0].what}")
         return WhyVerdict(kind=kind, what=words, more="verify")
     place, verdict = wrong[0]
     many = f"; something is wrong with {len(wrong)} of {number}" if number > 1 else ""
@@ -453,8 +480,18 @@ def _judge_session(pasted: PastedSession) -> WhyVerdict:
 
 @judge.register
 def _judge_lines(pasted: PastedLines) -> WhyVerdict:
-    def verdicts() -> Iterator[tuple[str, WhyVerdict]]:
-        for n, value in enumerate(pasted.values, 1):
-            yield f"line {n}", _checked(value, WhyVerdict(kind="lines", what="a conversation"))
+    looked_at = [recognise_value(value) for value in pasted.values[:MOST_LOOKED_AT]]
+    others = any(isinstance(each, _SENT_BACK) for each in looked_at)
 
-    return _first_wrong(verdicts(), lambda n: f"JSON lines with {n} conversations", "lines")
+    def verdicts() -> Iterator[tuple[str, WhyVerdict]]:
+        for n, (found, value) in enumerate(zip(looked_at, pasted.values, strict=False), 1):
+            if isinstance(found, _SENT_BACK):
+                yield f"line {n}", judge(found)
+            else:
+                yield f"line {n}", _checked(value, WhyVerdict(kind="lines", what="a conversation"))
+
+    kinds = "JSON lines of several kinds: {}" if others else "JSON lines with {} conversations"
+    return _first_wrong(verdicts(), kinds.format, "lines")
+
+
+_SENT_BACK = (PastedAnswer, PastedError, PastedExchanges)

@@ -57,6 +57,13 @@ _FILE_FORMATS = {
     b"SQLite format 3": "an SQLite database",
     b"PAR1": "a Parquet file",
 }
+# Byte order marks. One is the beginning of another, so it comes after it.
+_WIDE_ENCODINGS = {
+    b"\xff\xfe\0\0": "utf-32",
+    b"\0\0\xfe\xff": "utf-32",
+    b"\xff\xfe": "utf-16",
+    b"\xfe\xff": "utf-16",
+}
 _NO_TEXT = "dsv4 why reads text: JSON, logs, prompts, answers, error messages."
 
 
@@ -67,8 +74,9 @@ def recognise_bytes(data: bytes, name: str = "stdin") -> Pasted:
     found = next((kind for mark, kind in _FILE_FORMATS.items() if data.startswith(mark)), None)
     if found is not None:
         return NotUnderstood(found, _NO_TEXT)
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return recognise_text(data.decode("utf-16", "replace"))
+    wide = next((name for mark, name in _WIDE_ENCODINGS.items() if data.startswith(mark)), None)
+    if wide is not None:
+        return recognise_text(data.decode(wide, "replace"))
     try:
         text = decode_utf8(data, name)
     except InputError as error:
@@ -85,6 +93,8 @@ def recognise_text(text: str) -> Pasted:
         return NotUnderstood("nothing: the input is empty", "Give a text, a file, or - for stdin.")
     if text.strip() == "null":
         return recognise_value(None)
+    if _ADDRESS.fullmatch(text):
+        return NotUnderstood("an address", _NOTHING_FETCHED)
     fence = _WHOLE_FENCE.fullmatch(text)
     if fence is not None and fence[1] not in fence[2]:
         return recognise_text(fence[2])
@@ -114,6 +124,8 @@ def _written_value(text: str) -> Any:
     return javascript_value(text) if value is None else value
 
 
+_ADDRESS = re.compile(r"\s*https?://\S+\s*", re.IGNORECASE)
+_NOTHING_FETCHED = "dsv4 why fetches nothing. Give what comes back: curl -s ADDRESS | dsv4 why -"
 _WHOLE_FENCE = re.compile(r"\s*(```+|~~~+)[^\n]*\n(.*)\n[ \t]*\1\s*", re.DOTALL)
 _ESCAPED_FOR_HTML = re.compile(f"&lt;/?(?:{DSML}|{str(BOS).strip('<>')})")
 
@@ -314,7 +326,7 @@ def _read_prose(text: str) -> Pasted:
             return found
     if error_page.is_error_text(text):
         return PastedError(text)
-    if text.lstrip()[:1] in ("{", "["):
+    if _MEANT_AS_JSON.match(text):
         broken = json_or_broken(text.strip())
         if isinstance(broken, BrokenJson):
             return broken
@@ -326,9 +338,14 @@ def _read_prose(text: str) -> Pasted:
         return NotUnderstood("a prompt in the format of another model", _NO_PROMPT)
     if _is_configuration(text):
         return NotUnderstood("a configuration", _NO_CONFIGURATION)
-    return PastedSentence(text)
+    return PastedError(text) if error_page.has_log_level(text) else PastedSentence(text)
 
 
+# What is in brackets must have the beginning of a value in them: templates begin with braces, and
+# lines of logs with a date.
+_MEANT_AS_JSON = re.compile(
+    r"""\s*[{\[][\s{\[]*(?:["'“”‘’`]|//|/\*|[A-Za-z_$][\w$]*\s*:|-?[\d.]+\s*,|\Z)"""
+)
 # How prompts of other models begin.
 _OTHER_TEMPLATE = re.compile(r"\s*(?:<s>\s*)?(?:<\|(?:im_start|begin_of_text|start)\|>|\[INST\])")
 _NO_PROMPT = "A server that writes it for DeepSeek-V4 uses the wrong chat template."
@@ -366,6 +383,7 @@ def _read_answer_text(text: str) -> PastedAnswer | None:
     """A text with the marks of an answer: reasoning, calls, or what is left of them."""
     if text.lstrip()[:1] in ("{", "["):  # JSON with a mistake
         return None
+    text = _printed_markup(text)
     if text.rstrip("\r\n").endswith(EOS):
         text = text.rstrip("\r\n")  # an editor's line end
     thinking = ends_reasoning(text) or text.lstrip().startswith(THINK_START)
@@ -377,3 +395,19 @@ def _read_answer_text(text: str) -> PastedAnswer | None:
     tags = ((name, str(dialect.tags.block_open).strip()) for name, dialect in DIALECTS.items())
     dialect = next((name for name, tag in tags if tag in text), None)
     return PastedAnswer(text, thinking, dialect)
+
+
+# Two tags with an escaped line end between them, and the quotation marks that a text is in.
+_ESCAPED_LINE_END = re.compile(r">\\n(?:\\n|\s)*<")
+_LITERAL = re.compile(r"""(?<!\w)"(?:[^"\\]|\\.)*"|(?<!\w)'(?:[^'\\]|\\.)*'""")
+
+
+def _printed_markup(text: str) -> str:
+    """The text that a log or a program shows in one line, with its line ends escaped."""
+    if "\n" in text.strip() or not _ESCAPED_LINE_END.search(text):
+        return text
+    shown = (each[0] for each in _LITERAL.finditer(text) if _ESCAPED_LINE_END.search(each[0]))
+    literal = next(shown, "")
+    value = maybe_json(literal) or python_value(f"[ {literal}]")
+    value = value[0] if isinstance(value, list) and value else value
+    return value if isinstance(value, str) else text
