@@ -17,6 +17,7 @@ from dsv4._inputs.agent_sessions import (
     in_words,
     is_agent_session,
     read_agent_session,
+    read_start,
 )
 from dsv4._inputs.request_bodies import RequestOverrides
 from dsv4.dataset import BadLine, DatasetOptions, encode_files
@@ -153,6 +154,53 @@ class TestUnreadableLines:
         skipping = replace(options, on_error="skip", overwrite=True)
         summary = encode_files([source], tmp_path / "out.jsonl", skipping)
         assert (summary.conversations, summary.bad) == (1, 1)
+
+
+class TestOddFiles:
+    """A file is read to the same conversations, whatever an editor or a copy did to it."""
+
+    @pytest.mark.parametrize(
+        "path", [p for p in FILES if p.suffix == ".jsonl"], ids=lambda p: p.name
+    )
+    def test_marks_line_ends_and_repeated_lines_change_nothing(self, path: Path) -> None:
+        data = path.read_bytes()
+        lines = data.splitlines(keepends=True)
+        odd = [b"\xef\xbb\xbf" + data, data.replace(b"\n", b"\r\n"), data.replace(b"\n", b"\n\n")]
+        if "codex" not in path.name:  # whose entries have no names
+            odd.append(b"".join(line for line in lines for _ in range(2)))
+        for one in odd:
+            assert is_agent_session(one)
+            assert read_agent_session(one) == conversations(path.name)
+
+    @pytest.mark.parametrize("second", ["pi-1", "qwen-1", "codex-1", "claude-1"])
+    @pytest.mark.parametrize("first", ["qwen-1", "codex-compacted-1", "claude-parallel-1"])
+    def test_two_sessions_in_a_file_are_both_read(self, first: str, second: str) -> None:
+        names = (f"{first}.jsonl", f"{second}.jsonl")
+        found = read_agent_session(b"".join((FOLDER / name).read_bytes() for name in names))
+        expected = [each.body for name in names for each in conversations(name)]
+        bodies = [each.body for each in found]
+        assert len(bodies) == len(expected) - (first == second)
+        assert all(body in bodies for body in expected)
+
+    def test_a_first_line_of_many_bytes_hides_nothing(self, tmp_path: Path) -> None:
+        path = tmp_path / "session.jsonl"
+        first, *others = (FOLDER / "qwen-1.jsonl").read_bytes().splitlines(keepends=True)
+        entry = json.loads(first)
+        entry["message"]["parts"][0]["text"] = "x" * (2 << 20)
+        path.write_bytes(b"".join([json.dumps(entry).encode(), b"\n", *others]))
+        with path.open("rb") as file:
+            assert is_agent_session(read_start(file))
+
+    @pytest.mark.parametrize(
+        "name", ["pi-1.jsonl", "codex-1.jsonl", "claude-1.jsonl", "qwen-1.jsonl"]
+    )
+    def test_turns_of_unknown_kinds_are_named(self, name: str) -> None:
+        data = (FOLDER / name).read_bytes()
+        new = {"type": "quux", "message": {"role": "oracle", "content": "It rains."}}
+        found = read_agent_session(data + json.dumps(new).encode() + b"\n")
+        assert [one.body for one in found] == [one.body for one in conversations(name)]
+        assert "1 entry of a kind that is not known ('quux') looked like turns" in in_words(found)
+        assert not any(one.unknown for one in conversations(name))
 
 
 class TestContent:

@@ -88,18 +88,28 @@ class TestFiles:
         pretty.write_text(json.dumps([user()], indent=1))
         assert refused("show", pretty) == f"dsv4: {pretty}:1:2: not JSON: expecting value"
 
-    def test_no_conversation(self, tmp_path: Path) -> None:
-        empty = tmp_path / "empty.jsonl"
-        empty.touch()
-        complaint = f"dsv4: {empty}: found no conversation, expected one"
-        assert refused("show", empty) == complaint
-        for content in ("", "\n \n"):
-            empty.write_text(content)
-            done = dsv4("check", empty)
-            assert (done.returncode, done.stdout) == (2, b"")
-            assert done.stderr.decode() == f"{complaint}\n"
-            assert refused("dataset", empty, "-o", tmp_path / "out.jsonl") == complaint
-        assert not (tmp_path / "out.jsonl").exists()
+    @pytest.mark.parametrize("content", ["", "\n \n"])
+    @pytest.mark.parametrize("name", ["check", "count", "show", "encode", "cache", "dataset"])
+    def test_nothing_in_a_file(self, name: str, content: str, tmp_path: Path) -> None:
+        empty, out = tmp_path / "empty.jsonl", tmp_path / "out.jsonl"
+        empty.write_text(content)
+        more = ("-o", out) if name == "dataset" else ()
+        found = {"dataset": "found no conversation, expected one"}
+        problem = found.get(name, "found nothing, expected JSON lines")
+        assert refused(name, empty, *more) == f"dsv4: {empty}: {problem}"
+        assert not out.exists()
+
+    @pytest.mark.parametrize("content", ["[]", "{}"])
+    @pytest.mark.parametrize("name", ["check", "count", "show", "encode", "cache", "dataset"])
+    def test_nothing_in_a_value(self, name: str, content: str, tmp_path: Path) -> None:
+        empty = tmp_path / "empty.json"
+        empty.write_text(content)
+        done = dsv4(name, empty, *(("-o", tmp_path / "out.jsonl") if name == "dataset" else ()))
+        assert done.returncode in (1, 2)
+        said = (done.stdout if name == "check" else done.stderr).decode()
+        assert f"{empty}: " in said
+        assert "found " in said
+        assert not done.stdout or name == "check"
 
     def test_stdin_is_closed(self) -> None:
         shell = f"{' '.join(command('encode'))} <&-"

@@ -38,9 +38,9 @@ def run(args: CacheOptions) -> int:
     summary, refused = CacheSummary(), 0
     paint = Paint(args.color)
     with output() as file, shared.vocabulary_errors():
-        if not args.json:
-            file.write(f"{paint(_HEAD, 'bold')}\n")
-        for place, turn in _turns(args, profile):
+        for n, (place, turn) in enumerate(_turns(args, profile)):
+            if not args.json and n == 0:
+                file.write(f"{paint(_HEAD, 'bold')}\n")
             if isinstance(turn, str):
                 refused += 1
                 file.write(_refusal(place, turn, args.json))

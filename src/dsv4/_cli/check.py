@@ -123,7 +123,6 @@ def _all_findings(
     """The findings in all files. A file that cannot be opened does not hide the others."""
     overrides = prompt_overrides(args)
     for path in input_paths(args):
-        before = report.conversations
         try:
             for document in read_documents(path, args.jsonl):
                 report.count(document)
@@ -131,8 +130,6 @@ def _all_findings(
                 for finding in findings:
                     if finding.kind not in ignored:
                         yield LocatedFinding(path, place, finding)
-            if report.conversations == before:
-                raise InputError(f"{input_name(path)}: found no conversation, expected one")
         except InputError as error:
             report.unreadable += 1
             complain(str(error))

@@ -111,7 +111,7 @@ def read_session(path: str | None) -> list[AgentConversation]:
     if path is None or not Path(path).is_file():
         return []
     with input_files.open_input(path) as file:
-        start = file.read(agent_sessions.FIRST_BYTES)
+        start = agent_sessions.read_start(file)
         if not agent_sessions.is_agent_session(start):
             return []
         found = agent_sessions.read_agent_session(start + file.read(), path)
@@ -121,15 +121,19 @@ def read_session(path: str | None) -> list[AgentConversation]:
 
 
 def read_json_lines(path: str | None) -> Iterator[FileDocument]:
-    """The values of a file of JSON lines, read as they are asked for. Empty lines do not count."""
+    """The values of a file of JSON lines, read as they are asked for. Empty lines do not count, but
+    one must be there that is not.
+    """
     with input_files.open_input(path) as file:
         yield from _read_lines(file, input_files.input_name(path))
 
 
 def _read_lines(lines: Iterable[bytes], name: str) -> Iterator[FileDocument]:
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            yield _document(line.rstrip(b"\r\n"), name, number)
+    number = 0
+    for number, line in ((n, line) for n, line in enumerate(lines, 1) if line.strip()):
+        yield _document(line.rstrip(b"\r\n"), name, number)
+    if not number:
+        raise InputError(f"{name}: found nothing, expected JSON lines")
 
 
 def _document(data: bytes, name: str, line: int | None = None) -> FileDocument:
@@ -334,8 +338,6 @@ def read_one_request(
     )
     if not documents and line is not None:
         raise Failure(f"--line: {name} has no conversation in line {line}")
-    if not documents:
-        raise Failure(f"{name}: found no conversation, expected one")
     if len(documents) > 1 and documents[0].problem is None:
         raise Failure(f"{name}: found several conversations, expected one{hint}")
     return _located_request(args, documents[0], prompt_overrides(args), ReadingNotes())

@@ -14,8 +14,9 @@ import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
+from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 from dsv4._inputs.database_file import open_database
 
@@ -24,9 +25,9 @@ Body: TypeAlias = dict[str, Any]
 
 SQLITE = b"SQLite format 3\0"
 # Before the first entry that tells whose file it is, there are at most so many others, in so many
-# bytes: some begin with a system prompt.
+# bytes and the rest of a line: some begin with a system prompt, or with a picture.
 _FIRST_LINES = 64
-FIRST_BYTES = 1 << 20
+_FIRST_BYTES = 1 << 20
 
 
 class AgentConversation(NamedTuple):
@@ -35,7 +36,8 @@ class AgentConversation(NamedTuple):
     `agent` is the program that wrote the file, `session` its id there, `branch` how the
     conversation came about ("main", "branch", "sub-agent", "compacted"), and `body` the request
     that continues it, in the protocol that is nearest to the file. `unread` are the lines of the
-    file that are no entries: what they held is missing in some conversation.
+    file that are no entries: what they held is missing in some conversation. So is what the entries
+    hold that look like turns, but of a kind that is not known: `unknown` has the kind of each.
     """
 
     agent: str
@@ -43,6 +45,7 @@ class AgentConversation(NamedTuple):
     branch: str
     body: Body
     unread: tuple[bytes, ...] = ()
+    unknown: tuple[str, ...] = ()
 
     def requests(self) -> Iterator[Body]:
         """The requests that its answers came from, as far as the file tells: the conversation up to
@@ -60,19 +63,42 @@ def _is_of_model(item: Mapping[str, Any]) -> bool:
     return item.get("role") == "assistant" or item.get("type") in kinds
 
 
+def read_start(file: BinaryIO) -> bytes:
+    """As much of a file as `is_agent_session` needs."""
+    return file.read(_FIRST_BYTES) + file.readline()
+
+
 def is_agent_session(start: bytes) -> bool:
     """Whether a file that begins with these bytes is an agent's session file."""
-    return start.startswith(SQLITE) or _reader_for(_entries(start)[0]) is not None
+    if start.startswith(SQLITE):
+        return True
+    lines = (_json_object(line) for line in start.splitlines())
+    entries = (entry for entry in lines if entry is not None)
+    return any(_agent_of(entry) is not None for entry in islice(entries, _FIRST_LINES))
 
 
 def in_words(conversations: Sequence[AgentConversation]) -> str:
     """What a file is, for those who gave it to a command."""
-    agent, unread = conversations[0].agent, len(conversations[0].unread)
-    lines = "1 line" if unread == 1 else f"{unread:,} lines"
-    lost = f"; {lines} could not be read, so that turns may be missing" if unread else ""
     listed = ", ".join(f"{n} {one.branch}" for n, one in enumerate(conversations, 1))
     copy = "what the model wrote is the client's copy of it, not the ids that were sampled"
-    return f"a session file of {agent}: {copy}; conversations: {listed}{lost}"
+    whose = f"a session file of {agents_in_words(conversations)}"
+    return "; ".join((f"{whose}: {copy}", f"conversations: {listed}", *lost_lines(conversations)))
+
+
+def agents_in_words(conversations: Sequence[AgentConversation]) -> str:
+    return " and ".join(dict.fromkeys(one.agent for one in conversations))
+
+
+def lost_lines(conversations: Sequence[AgentConversation]) -> Iterator[str]:
+    """What of a file is in no conversation, although it may have been a turn."""
+    unread, unknown = conversations[0].unread, conversations[0].unknown
+    if unread:
+        lines = "1 line" if len(unread) == 1 else f"{len(unread):,} lines"
+        yield f"{lines} could not be read, so that turns may be missing"
+    if unknown:
+        entries = "1 entry" if len(unknown) == 1 else f"{len(unknown):,} entries"
+        kinds = ", ".join(map(repr, dict.fromkeys(unknown)))
+        yield f"{entries} of a kind that is not known ({kinds}) looked like turns and were left out"
 
 
 def read_agent_session(
@@ -88,8 +114,11 @@ def read_agent_session(
 
 def conversations_of(entries: Sequence[Entry]) -> list[AgentConversation]:
     """The conversations of a session file whose lines have been read; empty where it is none."""
-    reader = _reader_for(entries)
-    return [] if reader is None else reader(entries)
+    found, unknown = list[AgentConversation](), list[str]()
+    for agent, own in _sessions(entries):
+        found += agent.read(own)
+        unknown += [kind for one in own if (kind := _kind_of_turn(one)) and not agent.is_read(one)]
+    return [one._replace(unknown=tuple(unknown)) for one in found]
 
 
 def _entries(data: bytes) -> tuple[list[Entry], list[bytes]]:
@@ -113,20 +142,60 @@ def _json_object(data: str | bytes) -> Entry | None:
     return None
 
 
-def _reader_for(
-    entries: Sequence[Entry],
-) -> Callable[[Sequence[Entry]], list[AgentConversation]] | None:
-    """The reader of the program that wrote these entries, by the fields that only it writes."""
-    for entry in entries[:_FIRST_LINES]:
-        if entry.get("type") == "session_meta" and isinstance(entry.get("payload"), dict):
-            return _read_codex
-        if entry.get("type") == "session" and "cwd" in entry and "version" in entry:
-            return _read_pi
-        if {"uuid", "parentUuid", "sessionId"} <= entry.keys():
-            message = entry.get("message")
-            is_qwen = isinstance(message, dict) and "parts" in message
-            return _read_qwen if is_qwen else _read_claude
+# Whose entries they are.
+
+
+class _Agent(NamedTuple):
+    """How the file of a program is read, and whether a turn in an entry is: or is known to be none,
+    or a copy."""
+
+    read: Callable[[Sequence[Entry]], list[AgentConversation]]
+    is_read: Callable[[Entry], bool]
+
+
+def _agent_of(entry: Entry) -> _Agent | None:
+    """The program that wrote an entry, by the fields that only it writes."""
+    if entry.get("type") == "session_meta" and isinstance(entry.get("payload"), dict):
+        return _CODEX
+    if entry.get("type") == "session" and "cwd" in entry and "version" in entry:
+        return _PI
+    if {"uuid", "parentUuid", "sessionId"} <= entry.keys():
+        message = _dict(entry.get("message"))
+        return _QWEN if "parts" in message else _CLAUDE if "content" in message else None
     return None
+
+
+def _sessions(entries: Sequence[Entry]) -> Iterator[tuple[_Agent, list[Entry]]]:
+    """The sessions in a file, one behind the other, each with its entries: without those that are
+    there twice, as they are after some sessions were resumed."""
+    of_sessions = {
+        entry.get("sessionId"): found for entry in entries if (found := _agent_of(entry))
+    }
+    agent: _Agent | None = None
+    own: list[Entry] = []
+    seen = set[str]()
+    for entry in entries:
+        name = entry.get("id" if "parentId" in entry else "uuid")
+        if isinstance(name, str):
+            if name in seen:
+                continue
+            seen.add(name)
+        writer = _agent_of(entry) or of_sessions.get(entry.get("sessionId", ""))
+        starts_anew = writer in (_CODEX, _PI) and any(map(writer.is_read, own))
+        if agent is not None and writer is not None and (writer is not agent or starts_anew):
+            yield agent, own
+            own = []
+        agent = writer or agent
+        own.append(entry)
+    if agent is not None:
+        yield agent, own
+
+
+def _kind_of_turn(entry: Entry) -> str:
+    """What an entry calls itself that has the form of a turn; empty for others."""
+    held = (entry, _dict(entry.get("message")), _dict(entry.get("payload")))
+    roles = [one["role"] for one in held if isinstance(one.get("role"), str)]
+    return str(entry.get("type") or roles[0]) if roles else ""
 
 
 # Trees.
@@ -229,7 +298,7 @@ def _claude_key(entry: Entry, message: Entry | None, parent: object) -> str:
     """The lines of one answer are one entry, and so are the results of its calls: each block has a
     line, and the results of parallel calls are on different branches of the tree."""
     if message is not None and message["role"] == "assistant" and message.get("id"):
-        return str(message["id"])
+        return f"{message['id']} of {entry.get('sessionId')}"
     blocks = _objects(message["content"]) if message is not None else []
     if any(block.get("type") == "tool_result" for block in blocks):
         return f"results of {parent}"
@@ -294,6 +363,14 @@ def _joined_turns(path: Sequence[Entry]) -> Iterator[Body]:
         yield {"role": role, "content": blocks}
 
 
+def _is_claude_turn(entry: Entry) -> bool:
+    is_no_turn = entry.get("type") == "api-request-blob" or entry.get("isApiErrorMessage")
+    return bool(is_no_turn) or _claude_message(entry) is not None
+
+
+_CLAUDE = _Agent(_read_claude, _is_claude_turn)
+
+
 # Codex: items of the Responses protocol, one after the other.
 
 
@@ -335,6 +412,9 @@ def _public_item(item: Mapping[str, Any]) -> Body:
     return {name: value for name, value in item.items() if not name.startswith("internal_")}
 
 
+_CODEX = _Agent(_read_codex, lambda entry: entry.get("type") in ("response_item", "compacted"))
+
+
 # pi: entries with `id` and `parentId`; its own blocks.
 
 
@@ -366,6 +446,9 @@ def _pi_message(entry: Entry) -> Body | None:
         thoughts = [b.get("thinking") for b in blocks if b.get("type") == "thinking"]
         return _chat_answer(blocks, thoughts, calls, message.get("model"))
     return {"role": "user", "content": _chat_content(blocks)} if role == "user" else None
+
+
+_PI = _Agent(_read_pi, lambda entry: _pi_message(entry) is not None)
 
 
 # Qwen Code: entries with `uuid` and `parentUuid`; Gemini's parts.
@@ -408,6 +491,9 @@ def _qwen_block(part: Mapping[str, Any]) -> Body:
     if data:
         return {"type": "image", "mimeType": data.get("mimeType"), "data": data.get("data")}
     return {"type": "text", "text": part.get("text", "")}
+
+
+_QWEN = _Agent(_read_qwen, lambda entry: any(_qwen_messages(entry)))
 
 
 # opencode: a database of sessions, their messages and the parts of these.

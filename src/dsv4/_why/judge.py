@@ -472,6 +472,7 @@ def _judge_session(pasted: PastedSession) -> WhyVerdict:
     what = f"{whose} with {pasted.turns} turns"
     if pasted.conversations > 1:
         what += f" in the last of its {pasted.conversations} conversations"
+    what = "; ".join((what, *pasted.lost))
     verdict = WhyVerdict(kind="session", what=what, more="datasets")
     # Most agents do not write the tools that they declare into these files.
     ignored = () if "tools" in pasted.body else ("calls_without_tools",)

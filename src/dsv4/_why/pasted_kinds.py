@@ -83,12 +83,13 @@ class PastedRecords:
 @dataclass(frozen=True)
 class PastedSession:
     """A conversation of an agent's session file, as a request has it, and how many turns it has;
-    the agent, where it is known, and how many conversations the file has."""
+    the agent, where it is known, how many conversations the file has, and what is in none."""
 
     body: Any
     turns: int
     agent: str = ""
     conversations: int = 1
+    lost: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 from dsv4._format.dialects import DIALECTS
 from dsv4._format.tokens import ASSISTANT, BOS, DSML, EOS, THINK_START, USER
-from dsv4._inputs.agent_sessions import SQLITE, read_agent_session
+from dsv4._inputs.agent_sessions import SQLITE, is_agent_session, read_agent_session
 from dsv4._inputs.input_files import BYTE_ORDER_MARK, InputError, decode_utf8
 from dsv4._inputs.line_shapes import line_conversation
 from dsv4._parse.parse import parse
@@ -214,7 +214,10 @@ MOST_LINES = 100_000
 
 def _read_lines(text: str) -> Pasted | None:
     """A text in which each line is an object or a list. The last one may be cut."""
-    lines = [(n, line) for n, line in enumerate(text.splitlines(), 1) if line.strip()]
+    data = text.encode(errors="surrogatepass")
+    if is_agent_session(data) and (conversations := read_agent_session(data)):
+        return session_of(conversations)
+    lines = [(n, line) for n, line in enumerate(text.split("\n"), 1) if line.strip()]
     if not 2 <= len(lines) <= MOST_LINES or not _BEGINS_VALUE.match(lines[0][1]):
         return None
     values = [_line_value(line) for _, line in lines[:-1]]

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dsv4._inputs.agent_sessions import AgentConversation, conversations_of
+from dsv4._inputs.agent_sessions import (
+    AgentConversation,
+    agents_in_words,
+    conversations_of,
+    lost_lines,
+)
 from dsv4._why.pasted_kinds import PastedSession
 
 _ROLES = ("system", "developer", "user", "assistant", "tool")
@@ -26,9 +31,10 @@ def read_session(values: Sequence[Any]) -> PastedSession | None:
 
 def session_of(conversations: Sequence[AgentConversation]) -> PastedSession:
     """The conversation of a known agent's file that came last."""
-    agent, body = conversations[-1].agent, conversations[-1].body
+    body = conversations[-1].body
     turns = body["messages"] if "messages" in body else body["input"]
-    return PastedSession(body, len(turns), agent, len(conversations))
+    agents, lost = agents_in_words(conversations), tuple(lost_lines(conversations))
+    return PastedSession(body, len(turns), agents, len(conversations), lost)
 
 
 def _turn(line: object) -> tuple[str, Mapping[str, Any]] | None:

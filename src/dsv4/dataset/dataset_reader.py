@@ -191,7 +191,7 @@ def _is_agent_session(path: str) -> bool:
     if not Path(path).is_file() or path.endswith((".gz", ".zst")):
         return False
     with input_files.open_input(path) as file:
-        return agent_sessions.is_agent_session(file.read(agent_sessions.FIRST_BYTES))
+        return agent_sessions.is_agent_session(agent_sessions.read_start(file))
 
 
 def _is_conversation(value: object) -> bool:
