@@ -59,7 +59,7 @@ def test_of_a_name_that_comes_twice_the_last_counts() -> None:
         ('["😀",\n "😀" x]', 2, 6, "not JSON: expecting ',' delimiter"),
         ('["a\n"]', 1, 4, "not JSON: invalid control character"),
         ('["a', 1, 2, "not JSON: unterminated string"),
-        ("[1,]", 1, 4, "not JSON: expecting value"),
+        ("[1,]", 1, 4, "not JSON: a comma before ]"),
         ("'a'", 1, 1, "not JSON: expecting value"),
     ],
 )

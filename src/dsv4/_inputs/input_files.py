@@ -30,8 +30,10 @@ def os_error_reason(error: OSError) -> str:
 
 def json_problem(error: json.JSONDecodeError) -> str:
     """What is wrong with text that is not JSON, for a message that names the place itself."""
-    before, after = error.doc[: error.pos].rstrip(), error.doc[error.pos : error.pos + 1]
-    if before.endswith(",") and after in ("}", "]"):  # newer Pythons say so too
+    before = error.doc[max(0, error.pos - 1_000) : error.pos].rstrip()
+    # Newer Pythons stop at the comma, older ones behind it.
+    after = error.doc[error.pos : error.pos + 1_000].lstrip(", \t\r\n")[:1]
+    if after in ("}", "]") and (before.endswith(",") or "trailing comma" in error.msg):
         return f"not JSON: a comma before {after}"
     words = error.msg.removesuffix(" at").removesuffix(" starting")
     return f"not JSON: {words[:1].lower()}{words[1:]}"
