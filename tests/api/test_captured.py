@@ -166,7 +166,9 @@ def test_one_conversation_in_two_protocols_of_a_client_is_one_prompt() -> None:
         ("pi-01-chat", "pi-02-responses"),
         ("qw-02-chat-other-model", "qw-03-messages"),
     ):
-        assert str(read(one).request.encode()) == str(read(other).request.encode())
+        # Their models have names that stand for two releases.
+        prompts = [str(read(name, dialect="v4").request.encode()) for name in (one, other)]
+        assert prompts[0] == prompts[1]
 
 
 @each_row("name", [pytest.param(name, id=name) for name in REQUESTS])

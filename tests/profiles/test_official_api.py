@@ -14,6 +14,7 @@ from requests_of import VECTORS, rows
 
 import dsv4
 from dsv4 import profiles
+from dsv4._format.dialects import dialect_served_as
 from dsv4.profiles import official_api
 from dsv4.profiles.official_request import read_official
 from dsv4.tokens import Tokenizer
@@ -98,6 +99,39 @@ class TestNames:
         assert served is not None
         assert (served.release, served.dialect) == (release, dialect)
         assert dialect in dsv4.DIALECTS
+
+    @pytest.mark.parametrize(
+        ("model", "own"),
+        [
+            ("~deepseek/deepseek-flash-latest", "deepseek-flash"),
+            ("openrouter/deepseek/deepseek-flash:free", "deepseek-flash"),
+            ("deepseek/deepseek-v4-pro", "deepseek-v4-pro"),
+            ("~deepseek/deepseek-pro-latest", "deepseek-v4-pro"),
+        ],
+    )
+    def test_what_a_providers_name_stands_for(self, model: str, own: str) -> None:
+        """The profile writes its prompt and says that the API refuses the name, as the API does."""
+        body = {"model": model, "messages": [USER]}
+        assert profiles.render(body, "deepseek-api") == answer({**body, "model": own}, "chat")[1]
+        assert "model-name" in {trap.kind for trap in profiles.traps(body, "deepseek-api")}
+        assert answer(body, "chat")[0] == 400
+        assert official_api.meant_name(model) == own
+
+    @pytest.mark.parametrize("model", ["deepseek-flash[1m]", "~deepseek/deepseek-flash-latest"])
+    def test_without_the_profile_a_name_means_what_is_served_today(self, model: str) -> None:
+        served = official_api.served_release("deepseek-flash")
+        assert served is not None
+        call = dsv4.api.read({"model": model, "messages": [USER]})
+        assert call.request.dialect.name == served.dialect
+        assert "the profile deepseek-api" in call.notes[0]
+
+    @pytest.mark.parametrize("name", ["flash", "pro"])
+    def test_names_without_a_version_are_those_of_the_table(self, name: str) -> None:
+        served = official_api.served_release(official_api.own_name(f"deepseek-{name}-latest"))
+        dialect = dialect_served_as(f"deepseek-{name}")
+        assert served is not None
+        assert dialect is not None
+        assert dialect.name == served.dialect
 
     @pytest.mark.parametrize("model", ["deepseek-chat", "deepseek-reasoner", "", None, 5, "x"])
     def test_refused(self, model: Any) -> None:

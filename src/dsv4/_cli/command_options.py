@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal, cast
 import dsv4
 from dsv4._cli.command_output import FINDINGS, Failure
 from dsv4._cli.option_fields import argument, option, switch
+from dsv4._format.dialects import dialect_served_as
 from dsv4._format.tokens import TASK_TOKENS
 from dsv4._inputs.input_files import os_error_reason
 from dsv4.api.api_request import BodyRules
@@ -119,9 +120,10 @@ def dialect_option(args: DialectOptions) -> DialectName | None:
     if args.model is None:
         return args.dialect
     try:
-        return cast("DialectName", dsv4.dialect_for(args.model).name)
+        dialect = dialect_served_as(args.model) or dsv4.dialect_for(args.model)
     except dsv4.UnknownModel as error:
         raise Failure(f"--model: {getattr(error, 'problem', error)}") from None
+    return cast("DialectName", dialect.name)
 
 
 def dialect_of_request(args: DialectOptions, model: object) -> str | None:
@@ -129,7 +131,7 @@ def dialect_of_request(args: DialectOptions, model: object) -> str | None:
     dialect = dialect_option(args)
     if dialect is None and isinstance(model, str):
         with suppress(dsv4.UnknownModel):
-            return dsv4.dialect_for(model).name
+            return (dialect_served_as(model) or dsv4.dialect_for(model)).name
     return dialect
 
 

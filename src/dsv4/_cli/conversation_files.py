@@ -19,6 +19,7 @@ import dsv4
 from dsv4._cli import command_options
 from dsv4._cli.command_options import EncodingOptions, PromptOptions, dialect_option, profile_option
 from dsv4._cli.command_output import FINDINGS, MISUSE, Failure
+from dsv4._format.dialects import dialect_served_as
 from dsv4._inputs import agent_sessions, input_files
 from dsv4._inputs.agent_sessions import AgentConversation
 from dsv4._inputs.input_files import InputError
@@ -304,8 +305,10 @@ class ReadingNotes:
         from dsv4.profiles.official_api import PROFILE_NAME, served_release
 
         body = None if request.read is None else request.read.body
-        release = served_release(body.get("model")) if isinstance(body, dict) else None
-        if release is not None:
+        model = body.get("model") if isinstance(body, dict) else None
+        release = served_release(model)
+        # One that says no version was read as what is served under it, and is named already.
+        if release is not None and dialect_served_as(release.name) is None:
             served = f"serves {release.release} as {release.name}"
             self._say(request.place, f"the official API {served}: --profile {PROFILE_NAME}")
 

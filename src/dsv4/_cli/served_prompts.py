@@ -8,7 +8,7 @@ import dsv4
 from dsv4._cli.command_output import FINDINGS, Failure
 from dsv4.profiles import Profile, render
 from dsv4.profiles.decoded_prompts import decoded_prompt
-from dsv4.profiles.official_api import served_release
+from dsv4.profiles.official_api import own_name, served_release
 from dsv4.profiles.server_requests import as_object
 from dsv4.profiles.text_shields import shielded
 
@@ -31,7 +31,9 @@ def served_request(
     if not decoded.exact:
         print(f"dsv4: {place}: {decoded.notes[-1].text}", file=sys.stderr)
     request = decoded.request
-    release = served_release(body.get("model")) if profile.dialect_of_body is not None else None
+    model = body.get("model")
+    named = profile.dialect_of_body is not None and isinstance(model, str)
+    release = served_release(own_name(str(model))) if named else None
     if release is None or release.dialect != dialect:
         return request, None
     return request, release.release

@@ -429,9 +429,16 @@ _DATE = (
     r"(?i)(?<![0-9a-z])(?:(?P<year>(?:20)?2[0-9])[-_.]?)?"
     r"(?P<month>0[1-9]|1[0-2])[-_.]?(?P<day>0[1-9]|[12][0-9]|3[01])(?![0-9a-z])"
 )
-# Names of the official API that say no version: what is served under them changes. OpenRouter's end
-# in `-latest`. Providers put their own names in front, and what they do with a model behind it.
-_OFFICIAL_NAME = r"(?i)(?:.*/)?deepseek-(?:flash|pro)(?:-latest)?(?:[:@\[].*)?"
+# Names of the official API that say no version, and what it serves under them today. OpenRouter's
+# end in `-latest`. Providers put their own names in front, and what they do with a model behind it.
+_SERVED_TODAY: Mapping[str, Dialect] = {"flash": V4_1_1017, "pro": V4_0731}
+_OFFICIAL_NAME = r"(?i)(?:.*/)?deepseek-(flash|pro)(?:-latest)?(?:[:@\[].*)?"
+
+
+def dialect_served_as(model: str) -> Dialect | None:
+    """The dialect that the official API serves today under a name that says no version."""
+    name = re.fullmatch(_OFFICIAL_NAME, model)
+    return None if name is None else _SERVED_TODAY[name[1].lower()]
 
 
 def dialect_for(model: str) -> Dialect:

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, cast
 from dsv4._completion.random_ids import new_id
 from dsv4._encode.inputs import fields_of
 from dsv4._encode.prompt import Prompt
-from dsv4._format.dialects import V4, Dialect, dialect_for, dialect_named
+from dsv4._format.dialects import V4, Dialect, dialect_for, dialect_named, dialect_served_as
 from dsv4._parse.parser import StreamParser
 from dsv4.api import neutral_request as neutral
 from dsv4.api import request_content as contents
@@ -415,7 +415,11 @@ def _dialect_of_model(model: str) -> tuple[Dialect, tuple[str, ...]]:
     try:
         return dialect_for(model), ()
     except UnknownModel as error:
-        return V4, (f"{error.problem}; the prompt is that of v4",)
+        served = dialect_served_as(model)
+        if served is None:
+            return V4, (f"{error.problem}; the prompt is that of v4",)
+        note = f"{model!r} is a name of the official API, which serves {served.name} under it today"
+        return served, (f"{note}; the profile deepseek-api has its prompts",)
 
 
 def resolve(

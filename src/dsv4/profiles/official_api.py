@@ -7,6 +7,7 @@ their sources, which are in docs/official_api_rules.json.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -42,6 +43,9 @@ _SERVED = {row.name: row for row in RELEASES if row.until is None}
 # What a list of models shows: one name for each release. The others are older names for them.
 LISTED_NAMES = tuple({row.release: row.name for row in reversed(_SERVED.values())}.values())
 _LONG_CONTEXT_MARK = "[1m]"  # Claude Code's, and no part of a name
+# What providers make of the API's names: `~deepseek/deepseek-flash-latest`, `…:free`.
+_PROVIDERS_NAME = r"(?:.*/)?(deepseek-[\w.-]+?)(?:-latest)?(?:[:@\[].*)?"
+_SHORT_NAMES = {"deepseek-pro": "deepseek-v4-pro"}  # which only providers use
 _CLAUDE = {"claude-opus": "deepseek-v4-pro", "claude": "deepseek-flash"}
 
 
@@ -55,6 +59,19 @@ def mapped_name(model: str) -> str:
     """The name that the API takes a client's for: Claude's stand for its own."""
     name = model.removesuffix(_LONG_CONTEXT_MARK)
     return next((own for start, own in _CLAUDE.items() if name.startswith(start)), name)
+
+
+def own_name(model: str) -> str:
+    """The API's name that a provider's stands for. The API itself refuses that one."""
+    spelled = re.fullmatch(_PROVIDERS_NAME, model)
+    name = spelled[1] if spelled else model
+    name = _SHORT_NAMES.get(name, name)
+    return name if name in _SERVED else model
+
+
+def meant_name(model: str) -> str:
+    """The API's name that a client's stands for, whatever it is."""
+    return own_name(mapped_name(model))
 
 
 def is_official_host(url: str) -> bool:

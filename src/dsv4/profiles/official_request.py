@@ -17,6 +17,7 @@ from dsv4.profiles.official_api import (
     ServedRelease,
     known_release,
     mapped_name,
+    own_name,
     refusal,
 )
 from dsv4.profiles.official_messages import is_web_tool, messages_as_chat
@@ -114,8 +115,12 @@ def _begins_as_a_picture(url: str) -> bool:
 
 
 def dialect_of_body(body: Object) -> str | None:
-    """The dialect of the model that a request names. None: it names none."""
-    return known_release(body["model"]).dialect if body.get("model") is not None else None
+    """The dialect of the model that a request names, by itself or as a provider does. None: it
+    names none."""
+    model = body.get("model")
+    if model is None:
+        return None
+    return known_release(own_name(model) if isinstance(model, str) else model).dialect
 
 
 def render(body: Object, dialect: str) -> str:

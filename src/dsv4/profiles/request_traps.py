@@ -10,7 +10,7 @@ from dsv4._format.dialects import V4, dialect_for
 from dsv4._format.texts import read_table
 from dsv4.errors import EncodeError, Location, UnknownModel
 from dsv4.profiles import request_facts
-from dsv4.profiles.official_api import RULES
+from dsv4.profiles.official_api import RULES, own_name, served_release
 from dsv4.profiles.profile import Profile, profile_named, render
 from dsv4.profiles.server_requests import (
     Object,
@@ -231,6 +231,12 @@ def _sampling_without_effect(request: AcceptedRequest) -> Location | None:
     return is_given(request) if request.thinking else None
 
 
+def _providers_name(request: AcceptedRequest) -> Location | None:
+    model = request.body.get("model")
+    is_providers = isinstance(model, str) and own_name(model) != model
+    return ("model",) if is_providers and served_release(model) is None else None
+
+
 # What request_traps.json names besides the facts of request_facts.py.
 _FINDERS: Mapping[str, TrapFinder] = {
     "vanishing_developer": _vanishing_developer,
@@ -247,6 +253,7 @@ _FINDERS: Mapping[str, TrapFinder] = {
     "changed_top_p": _given("top_p"),
     "unread_length": _given("max_completion_tokens"),
     "unread_switches": _given("enable_thinking", "reasoning"),
+    "providers_name": _providers_name,
     "closed_answer_last": _closed_answer_last,
     "answer_last_without_prefix": _answer_last_without_prefix,
 }

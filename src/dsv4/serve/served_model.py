@@ -219,7 +219,7 @@ class ServedModel:
         """The dialect of a model of the official API, which has several, where that is behind."""
         if self._settings.dialect is not None:
             return None
-        name = official_api.mapped_name(model) if isinstance(model, str) else ""
+        name = official_api.meant_name(model) if isinstance(model, str) else ""
         release = official_api.served_release(name) if self.is_official else None
         return None if release is None else dialects.dialect_named(str(release.dialect))
 

@@ -27,7 +27,7 @@ from dsv4.profiles import PROFILES, Profile, load
 from dsv4.profiles.official_api import (
     PROFILE_NAME,
     is_official_host,
-    mapped_name,
+    meant_name,
     served_release,
 )
 from dsv4.profiles.official_messages import is_web_tool
@@ -85,7 +85,7 @@ class AdaptedServer:
 
     def for_model(self, model: object) -> AdaptedServer:
         """The server as it is for one of its models: the official API has two kinds of them."""
-        release = served_release(mapped_name(model)) if isinstance(model, str) else None
+        release = served_release(meant_name(model)) if isinstance(model, str) else None
         if self.name != DEEPSEEK or release is None or self.settings.dialect is not None:
             return self
         return replace(self, model=served_name(str(release.dialect)))

@@ -9,7 +9,7 @@ from typing import Any
 
 from dsv4.api.request_fields import JsonObject
 from dsv4.errors import EncodeError, Location
-from dsv4.profiles.official_api import RULES, mapped_name
+from dsv4.profiles.official_api import RULES, meant_name
 from dsv4.profiles.recipe_schemas import check_schema
 from dsv4.serve.heal.adapted_messages import with_value, without
 
@@ -20,11 +20,11 @@ _MOST_REPAIRS = 20
 
 
 def with_served_name(body: JsonObject) -> JsonObject:
-    """The request for the model that the API takes the name for: Claude's stand for its own."""
+    """The request for the model that its name stands for: Claude's and providers' names too."""
     model = body.get("model")
-    if not isinstance(model, str) or mapped_name(model) == model:
+    if not isinstance(model, str) or meant_name(model) == model:
         return body
-    return {**body, "model": mapped_name(model)}
+    return {**body, "model": meant_name(model)}
 
 
 def with_bounded_values(body: JsonObject) -> JsonObject:
