@@ -360,6 +360,6 @@ def is_plain_call(label: str) -> bool:
 
 def is_plain_wrapper(label: str) -> bool:
     label = label.rpartition(":")[2].lower()
-    begins = label.startswith(spellings.PLAIN_WRAPPER_PREFIXES)
+    begins = label.startswith(spellings.PLAIN_WRAPPER_PREFIXES) or label in spellings.JSON_WRAPPERS
     wraps = begins or label.endswith(spellings.PLAIN_WRAPPER_END)
     return wraps and QUOTES_CONTENT.fullmatch(label) is None  # `<tool_example>` (rule 29)
