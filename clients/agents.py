@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from errand import Errand, Failure, require
+from errand import Errand, Failure, check_loop, loop_prompt, require
 from printed import Printed
 
 Events = list[dict[str, Any]]
@@ -163,6 +163,20 @@ def run(agent: Agent, command: Path, printed: Printed, work: Path, limit: float)
     errand.check(ran, answer, is_exact=agent.is_exact)
     require(errand.marker in json.dumps(events), "the result of the tool is in none of its events")
     return answer
+
+
+def run_loop(
+    agent: Agent,
+    command: Path,
+    printed: Printed,
+    work: Path,
+    limit: float,
+    malformed: str | None = None,
+) -> None:
+    """Sends an agent into a loop of turns, below `work`. Raises `Failure`."""
+    events_of_run(agent, command, printed, work, loop_prompt(malformed), limit)
+    proof = work / "project" / "ran.txt"
+    check_loop(proof.read_text().splitlines() if proof.exists() else [])
 
 
 def events_of_run(

@@ -48,6 +48,24 @@ class Errand:
         require(expected in answer, f"expected {expected!r} at the end, found {answer[:200]!r}")
 
 
+# How many turns a loop has: one command in each but the last.
+TURNS = 8
+
+
+def loop_prompt(malformed: str | None = None) -> str:
+    """Asks for a loop; every call is malformed in a way of the demo model's, if one is named."""
+    lines = ["RUN: echo turn {turn} | tee -a ran.txt", f"TURNS: {TURNS}"]
+    lines += [f"BREAK: {malformed}"] if malformed else []
+    first, last = "Please run a command several times and then report.", "Say so when it is done."
+    return "\n".join([first, *lines, last])
+
+
+def check_loop(ran: list[str]) -> None:
+    """Holds what the commands of a loop wrote against what was asked for. Raises `Failure`."""
+    expected = [f"turn {n}" for n in range(1, TURNS)]
+    require(ran == expected, f"expected {len(expected)} commands, found {ran}")
+
+
 def require(holds: object, what: str) -> None:
     """Raises `Failure` that says `what` unless it holds."""
     if not holds:

@@ -29,11 +29,10 @@ import agents
 import install
 from errand import Failure
 from printed import Printed
-from run import free_port, running_server, wait_for
+from servers import free_port, running_server, wait_for
 
 from dsv4.trajectories import RecordedCall, TokenRun, build
 
-TURNS = 8
 SECONDS = 300
 
 
@@ -132,15 +131,7 @@ def _run(
     asked = [sys.executable, "-m", "dsv4", "serve", "--port", url.rpartition(":")[2], "--clients"]
     settings = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
     settings = settings.replace(url, f"{url}/sessions/{name}")
-    lines = ["RUN: echo turn {turn} | tee -a ran.txt", f"TURNS: {TURNS}"]
-    lines += [f"BREAK: {malformed}"] if malformed else []
-    first, last = "Please run a command several times and then report.", "Say so when it is done."
-    prompt = "\n".join([first, *lines, last])
-    agents.events_of_run(agent, command, Printed(settings, key), work, prompt, SECONDS)
-    ran = (work / "project" / "ran.txt").read_text().splitlines()
-    expected = [f"turn {n}" for n in range(1, TURNS)]
-    if ran != expected:
-        raise Failure(f"expected {len(expected)} commands, found {ran}")
+    agents.run_loop(agent, command, Printed(settings, key), work, SECONDS, malformed)
 
 
 def _fetched(url: str, key: str = "") -> Any:

@@ -20,14 +20,14 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import agents
 import install
+import official_loops
 from errand import FIRST, NO_STORE, Failure
 from printed import Printed
+from servers import free_port, refusals, running_server
 
 HERE = Path(__file__).resolve().parent
 SECONDS_PER_AGENT = 300
@@ -130,59 +130,6 @@ def _bring_loopback_up() -> None:
 # The server.
 
 
-def free_port() -> int:
-    with socket.socket() as any_socket:
-        any_socket.bind(("127.0.0.1", 0))
-        return int(any_socket.getsockname()[1])
-
-
-@contextmanager
-def running_server(
-    work: Path, port: int, key: str, *flags: str, heal: str | None = None
-) -> Iterator[str]:
-    """`dsv4 serve` as a user starts it, but for a key: so clients must send theirs. `heal` is the
-    store of turns of `dsv4 heal`, if that is to stand between."""
-    keys = work / "keys"
-    keys.touch(0o600)  # a file that others can read is refused
-    keys.write_text(f"admin clients:{key}\n")
-    command = [sys.executable, "-m", "dsv4", "serve", "--port", str(port), *flags]
-    command += ["--api-key-file", str(keys)]
-    if heal is not None:
-        command = _healing(work, port, keys, heal)
-    with open(work / "server.log", "w") as log:
-        server = subprocess.Popen(command, stdout=log, stderr=log)
-        try:
-            url = f"http://127.0.0.1:{port}"
-            wait_for(url, server, work / "server.log")
-            yield url
-        finally:
-            server.terminate()
-            server.wait(90)
-
-
-def _healing(work: Path, port: int, keys: Path, store: str) -> list[str]:
-    """`dsv4 heal` between clients and an API with DeepSeek's rules. Every errand restarts it."""
-    os.environ[FIRST] = f"curl -s http://127.0.0.1:{port}/__restart >/dev/null; "
-    seal = work / "seal"
-    seal.touch(0o600)
-    seal.write_text(secrets.token_hex(16))
-    replay = f"sqlite:{work / 'turns'}" if store == "sqlite" else store
-    given = [str(port), str(keys), replay, *([str(seal)] if store == "sealed" else [])]
-    return [sys.executable, str(HERE / "heal_stack.py"), *given]
-
-
-def wait_for(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
-    for _ in range(1200):
-        try:
-            with urllib.request.urlopen(f"{url}/health", timeout=2):
-                return
-        except OSError:
-            if server.poll() is not None:
-                break
-            time.sleep(0.1)
-    raise SystemExit(f"the server did not start:\n{log.read_text()[-2000:]}")
-
-
 def _printed(port: int, key: str) -> Printed:
     """What `dsv4 serve --clients` says."""
     command = [sys.executable, "-m", "dsv4", "serve", "--port", str(port), "--clients"]
@@ -201,6 +148,8 @@ def _run_all(args: argparse.Namespace) -> int:
     with running_server(args.work, port, key, heal=args.heal) as url:
         failed = _run_agents(args, _printed(port, key)) + _run_sdks(args, url, key)
         failed += _check_healing(args, url) if args.heal else _check_server(args.work, url, key)
+    if not args.heal:
+        failed += official_loops.run(args.install, args.work / "official", args.names, _line)
     print(f"{failed} failed" if failed else "all passed")
     return 1 if failed else 0
 
@@ -256,12 +205,7 @@ def _run_sdks(args: argparse.Namespace, url: str, key: str) -> int:
 
 def _check_server(work: Path, url: str, key: str) -> int:
     """No request was answered with a failure of the server's, and nothing still runs."""
-    request = urllib.request.Request(f"{url}/metrics", headers={"x-api-key": key})
-    with urllib.request.urlopen(request) as response:
-        lines = response.read().decode().splitlines()
-    (work / "metrics").write_text("\n".join(lines))
-    wrong = [line for line in lines if 'status="5' in line or 'status="4' in line]
-    failure = "; ".join(wrong) or None
+    failure = "; ".join(refusals(url, key, work / "metrics")) or None
     _line("the server itself", "answered every request", 0, failure)
     return int(failure is not None)
 
