@@ -2,7 +2,8 @@
 
 Those of `KEEPING` leave the meaning as it was, so that a client must get exactly the answer; those
 of `DAMAGING` do not, so that it may get a failure in its place, and never less told as complete.
-`upstream_plans.py` has the answers, `vendor_changes.py` further forms of known vendors.
+`upstream_plans.py` has the answers, `vendor_changes.py` further forms of known vendors, and
+`further_changes.py` what stands at other places or says itself twice.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from further_changes import FURTHER_CLASHES, FURTHER_DAMAGING, FURTHER_KEEPING
 from upstream_plans import (
     NOTHING,
     PIECE,
@@ -764,6 +766,7 @@ KEEPING: tuple[Change, ...] = (
     setting("with a length", "ends", ends="length"),
     setting("up to the end of the connection", "ends", ends="close"),
     *VENDOR_KEEPING,
+    *FURTHER_KEEPING,
 )
 
 
@@ -978,6 +981,7 @@ DAMAGING: tuple[Change, ...] = (
     page,
     early_end,
     *VENDOR_DAMAGING,
+    *FURTHER_DAMAGING,
 )
 
 # What is decided first: what others depend on.
@@ -1059,6 +1063,7 @@ CLASHES = (
     {"content: characters in halves", "mark"},
     {"frame: data on many lines", "content: characters in halves"},
     *VENDOR_CLASHES,
+    *FURTHER_CLASHES,
 )
 
 

@@ -148,6 +148,14 @@ FORMS: dict[str, Form] = {
             text(["Hel", {"type": "output_text", "text": "lo"}]) + STOP + DONE,
         ),
     ),
+    "one part in place of a text": Form(
+        Answer("Hello", "Hmm."),
+        (
+            choice({"thinking": {"content": "Hmm."}})
+            + text({"type": "text", "text": "Hello"})
+            + STOP,
+        ),
+    ),
     "`reasoning_content`, `reasoning`, `thinking`, `reasoning_text` or `thought`": Form(
         Answer("Hello", "Hmm."),
         (
@@ -200,6 +208,13 @@ FORMS: dict[str, Form] = {
     ),
     "`text` in place of `delta`": Form(
         HEARD, (event({"choices": [{"index": 0, "text": "Hello", "finish_reason": "stop"}]}),)
+    ),
+    "`text` in a delta, or a delta under another name": Form(
+        HEARD,
+        (
+            choice({"text": "Hello"}) + STOP,
+            event({"choices": [{"index": 0, "x_delta": {"content": "Hello"}}]}) + STOP,
+        ),
     ),
     "text and calls in two choices, or in two entries of one": Form(
         Answer("Hello", calls=ONE),
@@ -613,6 +628,10 @@ FORMS: dict[str, Form] = {
             text("No") + event(WHOLE) + DONE,
         ),
     ),
+    "all text so far in every piece": Form(
+        Failure("once more in every piece"),
+        (text("H") + text("He") + text("Hell") + text("Hello") + STOP + DONE,),
+    ),
     "text that is no JSON or no event, another type, another coding": Form(
         Failure("the backend"),
         (
@@ -630,7 +649,7 @@ FORMS: dict[str, Form] = {
     "`content` of any other form": Form(
         Failure("of a delta"),
         (
-            text({"type": "text", "text": "Hello"}) + STOP,
+            text({"a": "Hello"}) + STOP,
             text([{"type": "image_url"}]) + STOP,
             text(5) + STOP,
             choice({"tool_calls": "bash"}) + CALLED,

@@ -11,6 +11,7 @@ from dsv4.serve.heal.chat_delta import (
     BESIDE_DELTAS,
     LastMessage,
     OtherChoice,
+    delta_by_any_name,
     with_known_names,
 )
 
@@ -72,6 +73,8 @@ class ChatEvents:
         text, of a server that takes every route for completions."""
         said: list[JsonObject] = []
         delta = choice.get("delta") or {}
+        if not delta and _OTHERS.isdisjoint(choice):
+            delta = delta_by_any_name(choice)
         # A role says nothing yet.
         is_role = not any(delta[name] for name in delta if name != "role")
         self._has_deltas |= not is_role

@@ -34,18 +34,23 @@ _REASONING = (
 # No protocol here has another place for a refusal.
 _CONTENT = ("content", "refusal")
 _CALLS = ("tool_calls", "function_call")
+# Where a server writes the text that takes the route for completions.
+_TEXT = ("text", "refusal")
 # What some servers write beside a delta in place of in it.
 BESIDE_DELTAS = (*_CONTENT, *_CALLS, "reasoning_content")
 # What a delta or a choice may have that is no part of the answer.
-_BESIDE = ("role", "name", "index", "delta", "message", "text", "finish_reason", "logprobs")
-_KNOWN = frozenset((*_REASONING, *_CONTENT, *_CALLS, *_BESIDE))
+_BESIDE = ("role", "name", "index", "finish_reason", "logprobs")
+# What a choice has the answer in.
+_HOLDERS = ("delta", "message", "text")
+_SAID = frozenset((*_REASONING, *_CONTENT, *_CALLS))
+_KNOWN = _SAID.union(_BESIDE, _HOLDERS)
 # The types of parts of a list, and whether they are reasoning. One without a type is text.
 _PARTS: dict[str | None, bool] = {
     **dict.fromkeys(("text", "output_text", "refusal", "summary_text", None), False),
     **dict.fromkeys(("thinking", "reasoning", "reasoning.text", "reasoning.summary"), True),
 }
 # Where a part has its text.
-_PART_TEXTS = ("text", "thinking", "summary", "refusal")
+_PART_TEXTS = ("text", "thinking", "summary", "refusal", "content")
 # What is encrypted has nothing to show, and calls are read by `call_pieces`.
 _WITHOUT_TEXT = ("reasoning.encrypted", "redacted_thinking", "tool_use")
 
@@ -70,10 +75,20 @@ def unknown_fields(delta: Mapping[str, Any]) -> list[str]:
     return [
         name
         for name, value in delta.items()
-        if name not in _KNOWN
+        if (name not in _KNOWN or name in ("delta", "message"))
         and value
         and (isinstance(value, (str, list)) or looks_like_calls(value))
     ]
+
+
+def delta_by_any_name(choice: Mapping[str, Any]) -> dict[str, Any]:
+    """What a choice says under a name that nobody knows, where it has no other place."""
+    for name, value in choice.items():
+        if name not in _KNOWN and isinstance(value, dict):
+            fields = with_known_names(value)
+            if not _SAID.isdisjoint(fields):
+                return fields
+    return {}
 
 
 def looks_like_calls(value: object) -> bool:
@@ -97,7 +112,7 @@ def spoken_texts(delta: Mapping[str, Any]) -> Iterator[SpokenText]:
                 thoughts.append(thought)
     for thought in thoughts:
         yield True, thought
-    for name in _CONTENT:
+    for name in _CONTENT if delta.get("content") or not delta.get("text") else _TEXT:
         if value := delta.get(name):
             yield from _texts(value, name)
 
@@ -109,7 +124,7 @@ def _texts(value: object, place: str) -> Iterator[SpokenText]:
         for n, part in enumerate(value):
             yield from _part_texts(part, f"{place}[{n}]")
     else:
-        raise _garbage(value, place)
+        yield from _part_texts(value, place)
 
 
 def _part_texts(part: object, place: str) -> Iterator[SpokenText]:
@@ -142,8 +157,9 @@ def call_pieces(delta: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         if not isinstance(piece.get("function"), (dict, type(None))):
             raise _garbage(piece["function"], f"tool_calls[{n}].function")
         yield piece
-    old = delta.get("function_call")
-    if old and isinstance(old, dict):  # of servers from before tools
+    old = delta.get("function_call")  # of servers from before tools; some write both
+    is_said = any(piece.get("function") == old for piece in pieces or ())
+    if old and isinstance(old, dict) and not is_said:
         yield {"index": 0, "function": old}
     content = delta.get("content")
     for part in content if isinstance(content, list) else ():
@@ -152,10 +168,11 @@ def call_pieces(delta: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _numbered(calls: Mapping[str, Any]) -> list[Any]:
-    """Calls that are the values of their numbers; nothing for one call."""
+    """Calls that are the values of their numbers, in that order; nothing for one call."""
     if "function" in calls or not all(isinstance(call, dict) for call in calls.values()):
         return []
-    return [{"index": name, **call} for name, call in calls.items()]
+    numbers = sorted(calls, key=lambda name: int(name) if name.isdecimal() else 0)
+    return [{"index": name, **calls[name]} for name in numbers]
 
 
 def _garbage(value: object, place: str) -> BackendError:

@@ -55,6 +55,25 @@ _MOST_HELD = 1024
 _TEXT_FIELDS = {"content": False, "reasoning_content": True, "reasoning": True}
 
 
+class Growth:
+    """Whether every piece of a text begins with all of the piece before it: such a server says all
+    so far in each."""
+
+    def __init__(self) -> None:
+        self.holds = True
+        self._last = ""
+        self._times = 0
+
+    def note(self, piece: str) -> None:
+        self.holds = piece.startswith(self._last)
+        self._times += 0 < len(self._last) < len(piece)
+        self._last = piece
+
+    @property
+    def is_certain(self) -> bool:
+        return self.holds and self._times > 1
+
+
 class HealingReader(ChoiceReader):
     """Reads the deltas of a chat server."""
 
@@ -77,6 +96,7 @@ class HealingReader(ChoiceReader):
         self._pieces: list[str] = []
         self._held_size = 0
         self._tail = ""  # of the content, in which the end of thinking may have begun
+        self._growth = {False: Growth(), True: Growth()}  # of the content, of the reasoning
         # What is accounted for at the end: the texts of other choices, by their number, a message
         # behind the deltas, fields that nobody knows.
         self._other_texts: dict[int, list[tuple[bool, str]]] = {}
@@ -122,6 +142,9 @@ class HealingReader(ChoiceReader):
 
     def _say(self, text: str, reasoning: bool) -> list[Event]:
         """Text of the upstream's: read at once, unless it is not known yet what it is."""
+        growth = self._growth[reasoning]
+        if growth.holds:
+            growth.note(text)
         if self._content_first is False:
             return self._text_events(text, reasoning)
         if reasoning:
@@ -288,6 +311,8 @@ class HealingReader(ChoiceReader):
         never told as complete. Calls of the tools in `leaks` were found in the text."""
         if self._is_cut or self.is_done:
             return
+        if any(growth.is_certain for growth in self._growth.values()):
+            raise BackendError("the backend said all that it had said once more in every piece")
         message = assemble(self.events)
         if self._says_calls and not message.tool_calls:
             raise BackendError("the backend says that it calls a tool, and no call can be read")
