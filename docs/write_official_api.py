@@ -21,7 +21,7 @@ HEAD = Path(__file__).with_name("official_api_head.txt").read_text(encoding="utf
 QUESTIONS = """
 ## What is not known
 
-Each is one request of one token. Who has a key can send it, and tell us what came back:
+Each is one request of one token. With a key, you can send it, and tell us what came back:
 
 """
 

@@ -33,7 +33,7 @@ WRONG = {
     ),
     "neither an output nor a proof": (
         ["a.jsonl"],
-        "dsv4: expected -o OUT, or --prove TRAINER with a file that was written\n",
+        "dsv4: -o is missing: expected -o OUT, or --prove TRAINER and a file that was written\n",
     ),
     "both": (
         ["--prove", "trl", "a.jsonl", "-o", "b.jsonl"],

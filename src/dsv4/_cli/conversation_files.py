@@ -212,7 +212,7 @@ def read_tools(path: str) -> list[Any]:
     value = read_json(path)
     tools = value.get("tools") if isinstance(value, dict) else value
     if not isinstance(tools, list):
-        raise Failure(f"{path}: expected a list of tools, or a request that has one")
+        raise Failure(f"{path}: found no tools, expected a list of them, or a request that has one")
     return tools
 
 

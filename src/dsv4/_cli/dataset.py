@@ -82,7 +82,9 @@ def run(args: argparse.Namespace) -> int:
     if args.prove is not None:
         return prove_files(args.files, flags)
     if args.output is None:
-        raise Failure("expected -o OUT, or --prove TRAINER with a file that was written")
+        raise Failure(
+            "-o is missing: expected -o OUT, or --prove TRAINER and a file that was written"
+        )
     options = DatasetOptions(**flags, **overrides)
     with silenced_libraries() if options.engine == "ray" else nullcontext():
         return _run(args, options)

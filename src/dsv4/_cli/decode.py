@@ -62,7 +62,7 @@ def run(args: DecodeOptions) -> int:
 def _ids(path: str | None, text: str) -> Any:
     ids = maybe_json(text)
     if not isinstance(ids, list):
-        raise Failure(f"{input_name(path)}: expected token ids, a JSON list")
+        raise Failure(f"{input_name(path)}: found no list, expected token ids as a JSON list")
     return ids
 
 

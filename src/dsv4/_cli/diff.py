@@ -213,7 +213,9 @@ def run_profile_diff(args: DiffOptions) -> int:
     from dsv4.profiles import compare
 
     if len(args.profile) != 2 or args.b is not None:
-        raise Failure("--profile: expected it twice, with one request")
+        requests = 1 if args.b is None else 2
+        problem = f"found {plural(len(args.profile), 'server')} and {plural(requests, 'request')}"
+        raise Failure(f"--profile: {problem}, expected two servers and one request")
     for name in _DSV4_ONLY_OPTIONS:
         if getattr(args, name):
             raise Failure(f"--{name.replace('_', '-')}: found it with --profile, expected it not")

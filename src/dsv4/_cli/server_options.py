@@ -40,7 +40,7 @@ def ask_first(budget: str, yes: bool) -> None:
     if yes:
         return
     if sys.stdin is None or not sys.stdin.isatty():
-        raise Failure("expected --yes, where nobody can be asked whether to go on")
+        raise Failure("there is no terminal to ask whether to go on: expected --yes")
     print("Go on? [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise Failure("nothing was sent")

@@ -54,7 +54,8 @@ def run(args: VerifyOptions) -> int:
 
     chosen = [bool(args.url), args.recorded is not None, args.compare is not None, args.matrix]
     if sum(chosen) != 1:
-        raise Failure("expected one of a URL, --recorded, --compare or --matrix")
+        found = "several" if any(chosen) else "none"
+        raise Failure(f"found {found}, expected one of a URL, --recorded, --compare or --matrix")
     if len(args.key_file) > max(len(_urls(args)), 1):
         raise Failure("--key-file: found more than there are servers, expected one for each")
     _check_groups(args.only)
@@ -163,7 +164,7 @@ def _own_request(path: str | None) -> dict[str, Any] | None:
         return None
     value = _loaded(path, "--request")
     if not isinstance(value.get("messages"), list):
-        raise Failure(f"--request: {path}: expected a Chat request with messages")
+        raise Failure(f"--request: {path}: found no messages, expected a Chat request")
     return value
 
 
@@ -173,7 +174,7 @@ def _loaded(path: str, option: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         raise Failure(f"{option}: {path}: not JSON") from None
     if not isinstance(value, dict):
-        raise Failure(f"{option}: {path}: expected an object")
+        raise Failure(f"{option}: {path}: found no object, expected one")
     return value
 
 

@@ -84,7 +84,8 @@ def read_value(text: str) -> JsonReading | None:
 
 
 def _mended(match: re.Match[str]) -> str:
-    """A string with its control characters escaped, or a string in place of no number."""
+    """A string with its control characters escaped, or a string in place of no number (rules 14
+    and 19): `{"a": NaN}` becomes `{"a": "NaN"}`."""
     string: str = match[1] or f'"{match[2]}"'
     return string if string.isprintable() else string.translate(_CONTROLS)
 

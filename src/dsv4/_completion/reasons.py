@@ -7,7 +7,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import TypeAlias
 
-# What a caller knows about why the text ended: any word that a server uses.
+# What a caller knows about why the text ended: any word that a server uses. `a call without its
+# close` is a call at an "eos", and none at a "stop" or a "length".
 Reason: TypeAlias = str
 
 

@@ -115,7 +115,7 @@ class BlockReader:
 
     def _end(self) -> Steps[None]:
         """The text ends inside a wrapper: it was cut, unless the model ended it, or a stop string
-        did so between calls (rules 16 and 26)."""
+        did so between calls (rules 16 and 26): `<D tool_calls>` and a whole call, no more."""
         reading, buffer = self._reading, self._buffer
         reading.end_inside()
         if reading.pos < buffer.end or buffer.ended not in (Ended.END, Ended.STOP):
@@ -145,7 +145,8 @@ class BlockReader:
 
     @property
     def _lacks_calls(self) -> bool:
-        """Whether no call was met so far, made or not, and one may be meant (rule 28)."""
+        """Whether no call was met so far, made or not, and one may be meant (rule 28): in
+        `<D tool_calls>I look.</D tool_calls>`."""
         tally = self._reading.tally
         met = tally.calls_seen + tally.calls_unread
         return met == self._block.met_before and not self._reading.settings.forbidden
@@ -236,7 +237,10 @@ class BlockReader:
     # Text that is no call: removed (rule 5).
 
     def _read_broken(self, tag: Tag) -> Steps[None]:
-        """After a tag that breaks off: removes all text up to the next tag (rule 18)."""
+        """After a tag that breaks off: removes all text up to the next tag (rule 18).
+
+        `<D invoke name="ls` and a line end: nobody knows what was called.
+        """
         reading, buffer = self._reading, self._buffer
         reading.enter(ParserState.BROKEN)
         self._block.used = True

@@ -47,7 +47,8 @@ def _why_hidden(
         return "dropped_call"
     if not tag.self_closed:
         first = yield from rules.look_ahead(tag.end)
-        # Where the first parameter has no name, the call does not even begin (rule 9).
+        # Where the first parameter has no name, the call does not even begin (rule 9):
+        # `<D parameter string="true">ls`.
         nameless = rules.key(first, name) is None and not rules.is_container(first, name)
         if nameless and rules.role(first, name) == "parameter":
             return "dropped_call"
@@ -143,7 +144,8 @@ class CallReader:
 
     def _read_next(self, tag: Tag) -> Steps[None]:
         call = self._call
-        if call.is_opened_by(tag) and call.is_bare:  # once more, with nothing between (rule 28)
+        # Once more, with nothing between (rule 28): `<D invoke name="ls"><D invoke name="ls">`.
+        if call.is_opened_by(tag) and call.is_bare:
             return call.skip(tag)
         closes = self._rules.is_odd_close(tag, "invoke", call.name)  # a close without its slash
         if closes and (yield from self._ends_run(tag)):

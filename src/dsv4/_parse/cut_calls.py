@@ -23,7 +23,7 @@ _PREFIXES = tuple(prefix for prefix, _ in TAG_PREFIXES)
 
 
 def may_become_call(reading: Reading, at: int, alone: bool) -> bool:
-    """Whether the head of a tag may still be that of a call's (rule 33).
+    """Whether the head of a tag may still be that of a call's (rule 33): `<D inv`, not `<D x`.
 
     `alone` says so where nothing follows the token.
     """

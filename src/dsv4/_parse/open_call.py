@@ -63,7 +63,8 @@ class Body(NamedTuple):
     start: int
     raw: str
     is_json: bool = True  # else they are given as one raw text
-    lone: tuple[str, str] | None = None  # the parameter that holds them, and its JSON (rule 8)
+    # The parameter that holds them, and its JSON (rule 8): `arguments`, `{"city": "Paris"}`.
+    lone: tuple[str, str] | None = None
 
 
 class Call:
@@ -204,7 +205,8 @@ class Call:
         self.reading.report("duplicate_parameter", before.start, before.raw)
 
     def may_list(self, key: str) -> bool:
-        """Whether one more value of a parameter may make a list of all of them (rule 28)."""
+        """Whether one more value of a parameter may make a list of all of them (rule 28): `paths`
+        with `a.py`, and `paths` with `b.py`."""
         return key in self.given and "array" in self.reading.tools.types_of(self.name, key)
 
     def give(self, key: str, start: int, raw: str, json_text: str) -> None:
@@ -218,7 +220,8 @@ class Call:
         self.given[key] = GivenValue(start, raw, json_text)
 
     def own_value(self, tag: Tag, key: str) -> str:
-        """The value of a parameter that is an attribute (rules 7, 14 and 30)."""
+        """The value of a parameter that is an attribute (rules 7, 14 and 30): in
+        `<D parameter name="city" string="Paris" />`, or `value="Paris"`."""
         types = self.reading.tools.types_of(self.name, key)
         if "value" in tag.attributes:
             return typed_json(tag.attributes["value"], tag.string, types)

@@ -294,6 +294,7 @@ class ProseReader:
         then on it takes an answer's own opening to say that a turn was made up (rule 47).
         """
         reading, buffer, at = self._reading, self._buffer, tag.start
+        # `Done.`, the token of a user, `More?`, that of an assistant and a think tag.
         limit = at if self._prose.roles_are_text else at + LONGEST_MENTION
         reading.enter(ParserState.ROLE)
         while (ahead := (yield from buffer.next_tag(at, limit))) is not None:
@@ -319,7 +320,8 @@ class ProseReader:
         reading.report("made_up_turn", start, beginning, buffer.end - start)
         reading.advance(buffer.end)
 
-    # Thinking (rules 6, 13, 15 and 17).
+    # Thinking (rules 6, 13, 15 and 17). "Look: ", a think span and "done." is an answer with
+    # reasoning in it (rule 6); a think tag directly after a backtick is talk (rule 17).
 
     def _read_think(self, tag: Tag) -> Steps[None]:
         prose, buffer = self._prose, self._buffer
@@ -361,7 +363,8 @@ class ProseReader:
         reading.report("stray_think", tag.start, tag.raw)
         return self._pass(tag)
 
-    # Blocks and calls (rules 2 and 5).
+    # Blocks and calls. `Calls stand in <D tool_calls> and its close.` is text (rule 5); the opening
+    # of a declared tool's call with its parameter is a call, though no block is around it (rule 2).
 
     def _read_wrapper(self, tag: Tag) -> Steps[None]:
         rules = self._rules

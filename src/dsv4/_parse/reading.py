@@ -174,7 +174,10 @@ class OpenValue(Protocol):
 
 @dataclass(slots=True)
 class ClosedCall:
-    """A call that was closed. It ends where nothing can say any more that it was not (rule 39)."""
+    """A call that was closed. It ends where nothing can say any more that it was not (rule 39).
+
+    Behind the closes of a call, ` and so on</D parameter>`: its value had quoted them.
+    """
 
     writer: CallWriter
     end: int
@@ -492,7 +495,11 @@ class Reading:
     def begin_doubt(
         self, call: CallWriter | None = None, rest: str = "", drops_if_cut: bool = False
     ) -> None:
-        """From here on no call is made if surplus closers come, nor `call`, which is open."""
+        """From here on no call is made if surplus closers come, nor `call`, which is open.
+
+        The value `a`, `</D invoke>`, another call, and then the closes once more: a document that
+        shows calls (rule 21).
+        """
         if self.doubt is None:
             # Of a call that is to be seen whole nothing was seen yet: all of it has to be quoted.
             start = min(self.pos, self.unseen_from) if call and not call.streams else self.pos

@@ -202,7 +202,7 @@ class TagRules:
         return is_named and tag.label not in self.tools.keys(tool)
 
     def is_example(self, name: str | None) -> bool:
-        """Whether a call is the prompt's own example (rule 2)."""
+        """Whether a call is the prompt's own example (rule 2): `<D invoke name="$TOOL_NAME">`."""
         return name is not None and name.startswith(spellings.EXAMPLE_NAMES)
 
     def role(self, tag: Tag, tool: str | None = None) -> str:

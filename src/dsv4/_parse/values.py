@@ -121,7 +121,7 @@ class ParameterValue(QuotingValue):
             self.call.writer.write_string(text)
 
     def _decide(self, text: str) -> bool:
-        """Whether it is known now if the text is to be unwrapped (rule 7)."""
+        """Whether it is known now if the text is to be unwrapped (rule 7): `<![CDATA[7]]>`."""
         start, opening = text.lstrip(), CDATA[0]
         if len(text) <= LONGEST_SPACE and len(start) < len(opening) and opening.startswith(start):
             return False

@@ -88,8 +88,7 @@ class DatasetOptions:
     )
     profile: str | None = _option(
         None,
-        "write each answer after the prompt that this server would build, for example vllm-0.32 "
-        "or verl-0.9.1",
+        "write each answer after the prompt that this server would build, for example vllm-0.32",
         metavar="SERVER",
     )
     split: Mapping[str, float] | None = _option(

@@ -272,7 +272,9 @@ def _check_type(scope: asgi.Scope) -> None:
     """Other types can be sent by a form on any page, without a preflight request."""
     kind = asgi.headers_of(scope).get("content-type", "")
     if kind.partition(";")[0].strip() != "application/json":
-        raise ApiError("expected a body of application/json", status=415)
+        raise ApiError(
+            f"found a body of {kind or 'no type'}, expected application/json", status=415
+        )
 
 
 def _integer_field(body: Mapping[str, Any], name: str, default: int | None = None) -> int:

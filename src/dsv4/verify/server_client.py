@@ -86,7 +86,9 @@ def check_url(url: str, *, has_key: bool, insecure: bool = False) -> str:
     except ValueError as error:
         raise ServerProblem(f"the URL cannot be read: {error}") from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ServerProblem("expected a URL such as https://api.example.com/v1")
+        raise ServerProblem(
+            "found no address of HTTP, expected a URL such as https://api.example.com/v1"
+        )
     if parts.username is not None or parts.password is not None:
         raise ServerProblem("found a password in the URL, expected the key with --key-file")
     if parts.path.rstrip("/").endswith("/chat/completions"):

@@ -138,7 +138,9 @@ def _key(line: str, number: int, path: str) -> Key:
     first, *words = rest.split() or [""]
     name, secret = _split_name(first)
     if not secret:
-        raise _bad_line(path, number, "expected `key`, `name:key` or `admin name:key`")
+        raise _bad_line(
+            path, number, "found no key, expected `key`, `name:key` or `admin name:key`"
+        )
     try:
         limits = read_limits(words)
     except ValueError as error:

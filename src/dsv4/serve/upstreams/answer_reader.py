@@ -206,7 +206,7 @@ def _slow_event_json(data: bytes) -> Any:
             raise ValueError
     except (ValueError, StopIteration, RecursionError):
         start = repr(data[:80])
-        raise BackendError("the backend sent what is no JSON", quoted=start) from None
+        raise BackendError("the backend sent something that is not JSON", quoted=start) from None
     return event
 
 
