@@ -731,8 +731,8 @@ INPUTS = [
         "server",
         "leaked_call",
     ),
-    Input("a session of Claude Code", CLAUDE_SESSION, "session", 0, words="3 turns"),
-    Input("a session of Codex", CODEX_SESSION, "session", 0, words="2 turns"),
+    Input("a session of Claude Code", CLAUDE_SESSION, "session", 0, words="3 messages"),
+    Input("a session of Codex", CODEX_SESSION, "session", 0, words="2 messages"),
     Input(
         "lines of conversations",
         "\n".join([text_of(FINE), text_of(BROKEN)]),

@@ -13,7 +13,7 @@ AGENTS = {
     "claude-1.jsonl": "a session file of Claude Code with",
     "codex-compacted-1.jsonl": "a session file of Codex with",
     "opencode-1.db": "a session file of opencode with",
-    "pi-1.jsonl": "a session file of pi with 8 turns",
+    "pi-1.jsonl": "a session file of pi with 8 messages",
     "qwen-1.jsonl": "a session file of Qwen Code with",
 }
 
@@ -39,4 +39,4 @@ def test_what_could_not_be_read_is_said(name: str) -> None:
 
 def test_a_separator_in_a_text_ends_no_line() -> None:
     data = (FOLDER / "pi-1.jsonl").read_text("utf-8").replace("RUN: ", "RUN: \u2028", 1)
-    assert why(data).what == "a session file of pi with 8 turns"
+    assert why(data).what == "a session file of pi with 8 messages"

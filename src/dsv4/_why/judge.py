@@ -469,7 +469,7 @@ def _marked_raw(repair: dict[str, Any], record: Any) -> str:
 @judge.register
 def _judge_session(pasted: PastedSession) -> WhyVerdict:
     whose = f"a session file of {pasted.agent}" if pasted.agent else "an agent's session"
-    what = f"{whose} with {pasted.turns} turns"
+    what = f"{whose} with {pasted.turns:,} messages"
     if pasted.conversations > 1:
         what += f" in the last of its {pasted.conversations} conversations"
     what = "; ".join((what, *pasted.lost))

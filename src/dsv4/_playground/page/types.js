@@ -173,7 +173,8 @@
 /**
  * The answer of api/why: a verdict. `pasted_text.py` describes its fields.
  * @typedef {{
- *   kind: string, status: number, lines: [string, string][], turns: number, source: string | null,
+ *   kind: string, status: number, lines: [string, string][], marked: string, turns: number,
+ *   source: string | null,
  *   answer: {
  *     text: string, thinking: boolean, dialect: string | null,
  *     message: { reasoning: string, content: string, calls: { name: string, text: string }[] },

@@ -37,7 +37,8 @@ export class VerdictPane {
     this.root.classList.toggle("bad", verdict?.status === 1);
     // What to do next stands on the page itself, where nothing is wrong.
     const said = (verdict?.lines ?? []).filter(([word]) => verdict?.status || SHORT.includes(word));
-    this.#lines.replaceChildren(...said.map(([word, text]) => this.#line(word, text)));
+    const marked = verdict?.marked ?? "";
+    this.#lines.replaceChildren(...said.map(([word, text]) => this.#line(word, text, marked)));
     this.#actions.hidden = !actions.length;
     this.#actions.replaceChildren(...actions);
   }
@@ -45,9 +46,12 @@ export class VerdictPane {
   /**
    * @param {string} word
    * @param {string} text
+   * @param {string} marked
    */
-  #line(word, text) {
-    const value = element("dd", {}, ...this.#value(word, harmless(text)));
+  #line(word, text, marked) {
+    const isShown = marked && word === "wrong" && text.endsWith(marked);
+    const words = isShown ? text.slice(0, -marked.length).trimEnd() : text;
+    const value = element("dd", {}, ...this.#value(word, harmless(words)), isShown ? excerpt(marked) : null);
     return element("div", { className: word }, element("dt", {}, TITLES[word] ?? word), value);
   }
 
@@ -69,4 +73,13 @@ export class VerdictPane {
     }
     return [word === "more" ? element("code", {}, text) : text];
   }
+}
+
+/**
+ * The place of a mistake, which the words for a terminal have in brackets.
+ * @param {string} marked
+ */
+function excerpt(marked) {
+  const [before, inside = "", after = ""] = harmless(marked).split(/⟦|⟧/, 3);
+  return element("code", { className: "excerpt" }, before, element("mark", {}, inside), after);
 }

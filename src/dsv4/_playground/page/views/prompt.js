@@ -84,7 +84,7 @@ export function mount(root, context) {
     verdict.show(found, found ? actions(found) : []);
     if (!problem) return;
     if (found && found.turns > 1 && turn === undefined) return listTurns(body());
-    if (found?.answer) answered.replaceChildren(...said(found.answer.message));
+    if (found?.answer) answered.replaceChildren(element("h2", {}, "What dsv4 reads in it"), ...said(found.answer.message));
     showBeside(found?.answer ? answered : isTold ? null : right.root);
   }
 
