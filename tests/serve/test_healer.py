@@ -20,6 +20,7 @@ from dsv4.serve.backend import Chunk
 from dsv4.serve.heal.healing_reader import HealingReader
 from dsv4.serve.heal.upstream_habits import UpstreamHabits
 from dsv4.serve.settings import ReasoningInContent
+from dsv4.serve.upstreams import answer_chunks
 from dsv4.tokens import Tokenizer
 
 CHAT = "/v1/chat/completions"
@@ -257,6 +258,68 @@ class TestDeepSeeksRules:
                 assert upstream.refusal in body["error"]["message"]
 
         run(scenario())
+
+
+class VendorWithoutDeveloper(ChatServer):
+    """A vendor that has no developer messages, as the official API has none."""
+
+    async def complete(self, request: web.Request) -> web.StreamResponse:
+        body = json.loads(await request.read())
+        if any(message["role"] == "developer" for message in body["messages"]):
+            self.requests.append(body)
+            words = (
+                "messages[0].role: unknown variant `developer`, expected one of `system`, `user`"
+            )
+            return web.json_response({"error": {"message": words}}, status=400)
+        return await super().complete(request)
+
+
+def test_a_refused_developer_message_is_learned_from(tokenizer: Tokenizer) -> None:
+    """The request is sent again with a system message, and later ones are adapted at once."""
+
+    async def scenario() -> None:
+        upstream = VendorWithoutDeveloper(tokenizer, answer({"content": "Yes."}))
+        async with upstream.running() as url, gateway(**healing(url)) as g:
+            for _ in range(2):
+                body = {"messages": [{"role": "developer", "content": "Be brief."}, USER]}
+                status, headers, answered = await g.post(CHAT, body)
+                assert status == 200, answered
+                assert "developer" in headers["x-dsv4-adapted"].split(",")
+            roles = [request["messages"][0]["role"] for request in upstream.requests]
+            assert roles == ["developer", "system", "system"]
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("has_count", [True, False])
+def test_behind_a_finish_reason_only_a_moment_is_waited(
+    has_count: bool, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For a count of tokens, and not for as long as a server may be silent otherwise."""
+    monkeypatch.setattr(answer_chunks, "_GRACE", 0.3)
+
+    async def hanging(request: web.Request, number: int) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"content-type": "text/event-stream"})
+        await response.prepare(request)
+        for chunk in json.loads(answer({"content": "Yes."}))[:-1]:
+            await response.write(event(chunk))
+        if has_count:
+            await asyncio.sleep(0.05)
+            usage = {"prompt_tokens": 7, "completion_tokens": 3}
+            await response.write(event({"choices": [], "usage": usage}))
+        await asyncio.sleep(30)
+        return response
+
+    async def scenario() -> None:
+        upstream = ChatServer(tokenizer, "[]")
+        upstream.fault = hanging
+        async with upstream.running() as url, gateway(**healing(url, idle_timeout=600)) as g:
+            status, _, body = await g.post(CHAT, {"messages": [USER]})
+            assert status == 200
+            assert body["choices"][0]["message"]["content"] == "Yes."
+            assert (body["usage"]["prompt_tokens"] == 7) is has_count
+
+    run(scenario(), 10)
 
 
 class ManyModels(ChatServer):
