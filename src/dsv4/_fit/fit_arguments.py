@@ -181,10 +181,12 @@ _MOST_DIGITS = 4_000
 
 
 class _Edit(NamedTuple):
-    """Another tree, and what was done to get it."""
+    """Another tree, and what was done to get it. One that loses a member comes last: a null that
+    one of the alternatives takes stays a null."""
 
     tree: _Tree
     repair: str
+    is_last: bool = False
 
 
 class _Found(NamedTuple):
@@ -226,7 +228,7 @@ def _first_edits(tree: _Tree, problems: list[SchemaProblem], root: Schema) -> li
     for problem in problems:
         edits = [edit for leaf in _leaves(problem) for edit in _edits(tree, leaf, root)]
         if edits:
-            return edits
+            return sorted(edits, key=lambda edit: edit.is_last)
     return []
 
 
@@ -246,7 +248,8 @@ def _edits(tree: _Tree, problem: SchemaProblem, root: Schema) -> Iterator[_Edit]
         for step_of in (_as_json, _left_out, _as_digits, _as_list):
             for new in step_of(place, problem):
                 repair = f"{path_of(problem.path)}: {_WORDS[step_of]}"
-                yield _Edit(_replaced(tree, problem.path, new), repair)
+                is_last = step_of is _left_out
+                yield _Edit(_replaced(tree, problem.path, new), repair, is_last)
     elif problem.keyword in _ABOUT_KEYS and isinstance(place, dict):
         parts = conjunction(_schema_of(problem, root), root)
         declared = {name: of for part in parts for name, of in properties_of(part).items()}

@@ -72,11 +72,11 @@ def validator_of(schema: Schema) -> SchemaValidator | None:
     """The validator of a schema. None where it cannot be used, or the library is missing."""
     try:
         text = json.dumps(schema)
-        if not has_validator() or len(text) > _LONGEST_SCHEMA:
-            return None
-        return _kept_validator(text) if len(text) <= _LONGEST_KEPT else _new_validator(text)
     except (TypeError, ValueError, RecursionError):
         return None
+    if not has_validator() or len(text) > _LONGEST_SCHEMA:
+        return None
+    return _kept_validator(text) if len(text) <= _LONGEST_KEPT else _usable_validator(text)
 
 
 def _new_validator(text: str) -> SchemaValidator:
@@ -87,7 +87,15 @@ def _new_validator(text: str) -> SchemaValidator:
     )
 
 
-_kept_validator = lru_cache(256)(_new_validator)
+def _usable_validator(text: str) -> SchemaValidator | None:
+    try:
+        return _new_validator(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+# What cannot be used is kept as well, so that it is not tried with every call.
+_kept_validator = lru_cache(256)(_usable_validator)
 
 
 def schema_error(schema: Schema) -> str | None:
