@@ -17,9 +17,9 @@ _NAMES_MORE = "additionalProperties"
 
 
 class DeclaredObject:
-    """What the schema of a tool asks of its arguments, besides their types.
+    """What the schema of a tool asks of its arguments.
 
-    Most calls need none of it but what is required, so nothing is found out before it is asked for.
+    Most tools are not called, so nothing is found out before it is asked for.
     """
 
     def __init__(self, schema: object) -> None:
@@ -28,6 +28,16 @@ class DeclaredObject:
     @cached_property
     def _parts(self) -> list[Schema]:
         return conjunction(self._schema, root=self._schema)
+
+    @cached_property
+    def keys(self) -> dict[str, frozenset[str]]:
+        """The types of each property, as far as the schema names them; empty where it does not."""
+        return {
+            name: possible_types(value, root=self._schema)
+            for part in reversed(self._parts)
+            for name, value in properties_of(part).items()
+            if isinstance(name, str)
+        }
 
     @cached_property
     def required(self) -> frozenset[str] | None:
@@ -42,7 +52,7 @@ class DeclaredObject:
         lists_keys = any("properties" in part for part in self._parts)
         return not lists_keys or (bool(rules) and False not in rules)
 
-    def refuses(self, key: str, types: frozenset[str], raw: str, json_text: str) -> bool:
+    def refuses(self, key: str, raw: str, json_text: str) -> bool:
         """Whether a value has to be JSON and is none, or is a text outside of those listed.
 
         JSON of another type than the declared one is the schema's own business.
@@ -50,6 +60,7 @@ class DeclaredObject:
         given = read_json(json_text)
         if given is None or not isinstance(given.value, str):
             return False
+        types = self.keys.get(key)
         if types and "string" not in types:
             return read_json(raw) is None
         return self._omits(key, given.value)
@@ -65,7 +76,7 @@ class DeclaredObject:
 
 
 class DeclaredTools:
-    """Declared tools: name -> parameter -> its JSON types, empty where the schema names none.
+    """Declared tools by their names.
 
     `given` is false where the caller said nothing: then any name may be one, inside a wrapper.
     """
@@ -74,8 +85,7 @@ class DeclaredTools:
         self, tools: Iterable[GivenObject] | None, namespace_end: str = NAMESPACE_END
     ) -> None:
         self.given = tools is not None
-        self.parameters: dict[str, dict[str, frozenset[str]]] = {}
-        self._objects: dict[str, DeclaredObject] = {}
+        self.declared: dict[str, DeclaredObject] = {}
         self.namespaced: set[str] = set()  # names that were declared with a namespace of their own
         for tool in tools or ():
             function: GivenObject = tool.get("function", tool)
@@ -84,19 +94,18 @@ class DeclaredTools:
                 self.namespaced.add(name)
             # Anthropic's tools have their schema under another name.
             schema = function.get("parameters", function.get("input_schema"))
-            self.parameters[name] = _properties(schema)
-            self._objects[name] = DeclaredObject(schema)
+            self.declared[name] = DeclaredObject(schema)
 
     @property
     def none_declared(self) -> bool:
         """Whether the caller declared that there are none, so that no call is ever made."""
-        return self.given and not self.parameters
+        return self.given and not self.declared
 
     def declares(self, name: str | None) -> bool:
         # The strict grammar lets a name run on after a quote. Which of the two readings a caller
         # had in mind cannot be known, so it is enough that the shorter one is.
         return name is not None and (
-            name in self.parameters or name.partition('"')[0] in self.parameters
+            name in self.declared or name.partition('"')[0] in self.declared
         )
 
     def may_be_tool(self, name: str | None) -> bool:
@@ -105,20 +114,21 @@ class DeclaredTools:
 
     def as_declared(self, name: str | None) -> str | None:
         """A name without what stands around it, if that is what was declared (rules 13 and 45)."""
-        return _trimmed(name, self.parameters)
+        return _trimmed(name, self.declared)
 
     def key_as_declared(self, tool: str, key: str | None) -> str | None:
         return _trimmed(key, self.keys(tool))
 
     def keys(self, tool: str) -> dict[str, frozenset[str]]:
-        return self.parameters.get(tool, {})
+        declared = self.declared.get(tool)
+        return {} if declared is None else declared.keys
 
     def types_of(self, tool: str, key: str) -> frozenset[str]:
         return self.keys(tool).get(key, frozenset())
 
     def requires(self, tool: str) -> frozenset[str] | None:
         """The keys that a call must have. None: nobody said."""
-        declared = self._objects.get(tool)
+        declared = self.declared.get(tool)
         return None if declared is None else declared.required
 
     def breaks_schema(self, tool: str, values: Mapping[str, tuple[str, str]]) -> bool:
@@ -126,15 +136,13 @@ class DeclaredTools:
 
         `values` are texts as they were written, and as JSON, by their keys.
         """
-        declared, keys = self._objects.get(tool), self.keys(tool)
+        declared = self.declared.get(tool)
         if declared is None:
             return False
         is_complete = values.keys() >= (declared.required or frozenset())
-        if not is_complete or not (declared.is_open or values.keys() <= keys.keys()):
+        if not is_complete or not (declared.is_open or values.keys() <= declared.keys.keys()):
             return True
-        return any(
-            declared.refuses(key, self.types_of(tool, key), *texts) for key, texts in values.items()
-        )
+        return any(declared.refuses(key, *texts) for key, texts in values.items())
 
     def may_unwrap(self, tool: str, key: str) -> bool:
         """Whether a lone parameter may hold all the arguments (rule 8)."""
@@ -161,13 +169,3 @@ def _qualified(tool: GivenObject, function: GivenObject, end: str) -> str:
     if not isinstance(space, str) or end in name:
         return name
     return f"{space}{end}{name}"
-
-
-def _properties(schema: object) -> dict[str, frozenset[str]]:
-    """The types of each property, as far as the schema names them, directly or by reference."""
-    return {
-        name: possible_types(value, root=schema)
-        for part in reversed(conjunction(schema, root=schema))
-        for name, value in properties_of(part).items()
-        if isinstance(name, str)
-    }

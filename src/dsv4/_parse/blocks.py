@@ -105,7 +105,7 @@ class BlockReader:
 
     def _name_at(self, at: int) -> Steps[str | None]:
         """A declared tool's name that white space follows."""
-        buffer, names = self._buffer, self._reading.tools.parameters
+        buffer, names = self._buffer, self._reading.tools.declared
         while True:
             rest = buffer.slice(at, at + LONGEST_NAME)
             if not any(map(str.startswith, names, repeat(rest))):

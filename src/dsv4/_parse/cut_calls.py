@@ -31,7 +31,7 @@ def may_become_call(reading: Reading, at: int, alone: bool) -> bool:
     name = name.lower()
     if not name or name.startswith(_PREFIXES):
         return alone or bool(name)
-    names = [*_PREFIXES, *map(str.lower, reading.tools.parameters)]
+    names = [*_PREFIXES, *map(str.lower, reading.tools.declared)]
     return name in names if rest else any(one.startswith(name) for one in names)
 
 

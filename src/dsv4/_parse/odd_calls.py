@@ -157,7 +157,7 @@ def _names_tool(reading: Reading, tag: Tag) -> Steps[bool]:
 def _name_at(reading: Reading, start: int) -> Steps[str | None]:
     """What may be a tool's name, up to the end of the line or a tag. None: it can be no name."""
     buffer, tools, at = reading.buffer, reading.tools, start
-    names, limit = (spellings.NATIVE_TYPE, *tools.parameters), start + LONGEST_NAME + 1
+    names, limit = (spellings.NATIVE_TYPE, *tools.declared), start + LONGEST_NAME + 1
     while (match := buffer.search(_NAME_END, at, min(buffer.end, limit))) is None:
         at = buffer.end
         begun = buffer.slice(start, at).strip()

@@ -104,7 +104,7 @@ class Call:
         reading = self.reading
         keys = reading.tools.keys(self.name)
         values = {a: v for a, v in tag.attributes.items() if is_argument(a, keys)}
-        if not values or self.name not in reading.tools.parameters:
+        if not values or self.name not in reading.tools.declared:
             return
         reading.report("argument_in_tag", tag.start, tag.raw)
         for attribute, value in values.items():
@@ -166,7 +166,7 @@ class Call:
             return False
         valued = "string" in tag.attributes or "value" in tag.attributes
         if tag.self_closed and "name" in tag.attributes and valued:
-            return tag.marked or self.name in self.reading.tools.parameters
+            return tag.marked or self.name in self.reading.tools.declared
         if tag.marked:
             return rules.kind(tag, self.name) == "parameter"
         return rules.is_plain_argument(tag, self.name)

@@ -117,7 +117,7 @@ class ProseReader:
     def _may_become_plain_call(self, tag: PartialTag, at: int) -> bool:
         label = self._buffer.match(PLAIN_LABEL, at) if tag is PartialTag.PLAIN else None
         may_be_named = tag is TAG_NAME or (label is not None and is_plain_label(label[2]))
-        return may_be_named and bool(self._reading.tools.parameters)
+        return may_be_named and bool(self._reading.tools.declared)
 
     def _look_before(self, mark: int) -> None:
         """Looks at the text before a mark. What stands behind a stop string quotes nothing."""

@@ -58,15 +58,15 @@ _MARKS = "".join(sorted(QUOTES - {"`"}))
 # One set of characters comes first, because such a pattern finds its next place several times as
 # fast as one that begins with alternatives. A line is looked at where a named pair may begin it.
 _EACH = (
+    r"(?<!\n(?=\w))"  # most lines begin with a word: nothing else is tried there
     r"(?:(?<=\n)(?:(?P<blank>(?=[^\S\n]*\n))|(?P<line>[ \t>]*(?=[<\[\\#/*\]]|\Z)))"
     r"|(?<=`)(?P<code>`*)|(?<=-)(?P<uncomment>->)"
     rf"|(?<=<)(?:(?P<comment>!--)|(?P<cdata>!\[CDATA\[)|{_TAG})"
-    rf"|(?P<triple>(?<=\")\"\"|(?<=')'')|(?P<quote>(?<=[{_MARKS}]))"
+    rf"|(?<=[{_MARKS}])(?:(?P<triple>(?<=\")\"\"|(?<=')'')|(?P<quote>))"
+    r"|(?P<close>(?<=\[)/\w{2,32}\]|(?<=\\)(?i:end)\{\w{1,32}\*?\}|(?<=\*)/|(?<=\])\]>"
+    r"|(?<=#)\+(?i:end)_\w{1,32})"
 )
-_PARTS = pattern(rf"[\n`<\-{_MARKS}]{_EACH})")
-# The same, and what may close a named pair in the middle of a line.
-_CLOSE = r"(?<=\[)/\w{2,32}\]|(?<=\\)end\{\w{1,32}\*?\}|(?<=\*)/|(?<=\])\]>|(?<=#)\+end_\w{1,32}"
-_PARTS_AND_CLOSES = pattern(rf"(?i)[\n`<\-{_MARKS}\[\\*\]#]{_EACH}|(?P<close>{_CLOSE}))")
+_PARTS = pattern(rf"[\n`<\-{_MARKS}\[\\*\]#]{_EACH})")
 # What may mean something else with more behind it.
 _UNDECIDED = pattern(
     rf"(?:<[^<>]{{0,{LONGEST_TAG}}}|`+|\s+|['\"]+|’|-{{1,2}}|[*/\]]{{1,2}}"
@@ -230,18 +230,12 @@ class Quoting:
         at = 0
         if self._begins and text:
             at = self._begin_line(text, len(text) - len(text.lstrip(" \t>")), start)
-        while at < len(text):
-            parts = _PARTS_AND_CLOSES if self._is_pair_open else _PARTS
-            for match in parts.finditer(text, at):
-                if self._ended and _WORD.search(text, at, match.start()):
-                    self._note_prose()
-                at = self._read_part(match, text, start, following)
-                if self._is_pair_open != (parts is _PARTS_AND_CLOSES):
-                    break  # it is another pattern from here on
-            else:
-                if self._ended and _WORD.search(text, at):
-                    self._note_prose()
-                break
+        for match in _PARTS.finditer(text, at):
+            if self._ended and _WORD.search(text, at, match.start()):
+                self._note_prose()
+            at = self._read_part(match, text, start, following)
+        if self._ended and _WORD.search(text, at):
+            self._note_prose()
 
     def _read_part(self, match: re.Match[str], text: str, start: int, following: str) -> int:
         """Reads what may open or close something, and returns where it ends."""
@@ -281,11 +275,6 @@ class Quoting:
             self._add("element", place, name)
 
     # Named pairs (rule 44).
-
-    @property
-    def _is_pair_open(self) -> bool:
-        """Whether one is that is no element."""
-        return any(one.kind == "named" and one.close[0] != "<" for one in self.open)
 
     def _begin_line(self, text: str, at: int, start: int) -> int:
         """A line begins, or text behind calls; its indentation ends at `at`. A mark may come."""
@@ -359,12 +348,13 @@ class Quoting:
 
     def _close_quote(self, kind: str, quote: str, opens: bool, end: int) -> bool:
         """Whether a quote closes what is open. What would open another, the innermost only."""
-        for one in reversed(self.open):
-            if one.kind == kind and quote in one.close:
-                self._close(kind, one.close, end)
-                return True
-            if one.kind == kind and opens:
-                break
+        for n in range(len(self.open) - 1, -1, -1):
+            if self.open[n].kind == kind:
+                if quote in self.open[n].close:
+                    self._take(n, end)
+                    return True
+                if opens:
+                    break
         return False
 
     def _add(self, kind: str, place: int, close: str) -> None:
@@ -375,7 +365,12 @@ class Quoting:
         """Closes the last opening that this closes."""
         for n in range(len(self.open) - 1, -1, -1):
             if self.open[n].kind == kind and self.open[n].close == close:
-                if self.watched:
-                    self.closed[self.open[n].place] = end
-                return self.open.pop(n)
+                return self._take(n, end)
         return None
+
+    def _take(self, n: int, end: int) -> Opening:
+        """Takes out an opening that is closed."""
+        opening = self.open.pop(n)
+        if self.watched:
+            self.closed[opening.place] = end
+        return opening

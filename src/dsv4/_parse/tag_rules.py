@@ -164,7 +164,7 @@ class TagRules:
         if is_odd and tag.name is None:
             if tool is not None and tag.label in self.tools.keys(tool):
                 return "parameter"
-            if tag.label in self.tools.parameters:
+            if tag.label in self.tools.declared:
                 return "invoke"
         return None if tag.kind == "named" else tag.kind
 
@@ -186,7 +186,7 @@ class TagRules:
 
     def tool_called(self, tag: Tag) -> str | None:
         """The tool that an invoke calls: by its attribute, or by the tag's own name."""
-        if tag.name is None and tag.label in self.tools.parameters:
+        if tag.name is None and tag.label in self.tools.declared:
             return tag.label
         return self.tools.as_declared(tag.name)
 
@@ -233,7 +233,7 @@ class TagRules:
         is_element = ahead.attributes.keys() <= spellings.ELEMENT_ATTRIBUTES
         if is_element and ahead.label in self.tools.keys(tool):
             return True
-        return tool in self.tools.parameters and ahead.kind == "parameter" and bool(ahead.name)
+        return tool in self.tools.declared and ahead.kind == "parameter" and bool(ahead.name)
 
     def carries_arguments(self, tag: Tag) -> bool:
         """Whether an invoke has arguments among its attributes (rule 14)."""

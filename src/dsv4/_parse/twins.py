@@ -7,6 +7,7 @@ quotation the second ran, because the first one's `Quotation` was over in both r
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum
 from functools import lru_cache
 from types import MethodType
@@ -21,29 +22,43 @@ def twin_of(thing: T, known: dict[int, Any]) -> T:
 
     `known` has what stands for some things, by their ids: themselves, if they are shared.
     """
-    kind = type(thing)
-    if kind in _NEVER_CHANGES or isinstance(thing, Enum):
-        return thing
-    if id(thing) not in known:
-        _copy(thing, kind, known)
-    twin: T = known[id(thing)]
+    twin: T = _twins([thing], known)[0]
     return twin
 
 
-def _copy(thing: Any, kind: Any, known: dict[int, Any]) -> None:
+def _twins(things: Iterable[Any], known: dict[int, Any]) -> list[Any]:
+    """Twins of many things: most of them never change, so nothing is called for each."""
+    return [
+        one
+        if type(one) in _NEVER_CHANGES
+        else known[id(one)]
+        if id(one) in known
+        else _copy(one, type(one), known)
+        for one in things
+    ]
+
+
+def _copy(thing: Any, kind: Any, known: dict[int, Any]) -> Any:
+    twin: Any
     if issubclass(kind, tuple):  # one with names too
-        known[id(thing)] = tuple.__new__(kind, [twin_of(one, known) for one in thing])
+        twin = known[id(thing)] = tuple.__new__(kind, _twins(thing, known))
     elif kind is list or kind is set:
-        known[id(thing)] = kind(twin_of(one, known) for one in thing)
+        twin = known[id(thing)] = kind(_twins(thing, known))
     elif issubclass(kind, dict):  # one with a default too
         twin = known[id(thing)] = thing.copy()
-        twin.update((key, twin_of(one, known)) for key, one in thing.items())
+        twin.update(zip(thing, _twins(thing.values(), known), strict=True))
     elif kind is MethodType:
-        known[id(thing)] = MethodType(thing.__func__, twin_of(thing.__self__, known))
+        owner = twin_of(thing.__self__, known)
+        twin = known[id(thing)] = MethodType(thing.__func__, owner)
+    elif issubclass(kind, Enum):
+        twin = thing
     else:
         twin = known[id(thing)] = object.__new__(kind)
-        for name in (*_slots(kind), *getattr(thing, "__dict__", ())):
-            setattr(twin, name, twin_of(getattr(thing, name), known))
+        names = (*_slots(kind), *getattr(thing, "__dict__", ()))
+        values = _twins([getattr(thing, name) for name in names], known)
+        for name, value in zip(names, values, strict=True):
+            setattr(twin, name, value)
+    return twin
 
 
 @lru_cache(64)
