@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
-from functools import cached_property
 from typing import Any, TypeAlias
 
 from dsv4._completion.json_text import read_json
 from dsv4._format.dialects import NAMESPACE_END
 from dsv4._format.spellings import AROUND_NAMES, HOLDS_ALL
-from dsv4.schema import Schema, conjunction, listed, possible_types, properties_of, required_of
+from dsv4.schema import conjunction, listed, possible_types, properties_of, required_of
 
 # An object as callers give it: a tool, its function, or a schema.
 GivenObject: TypeAlias = Mapping[Any, Any]
@@ -17,35 +16,23 @@ _NAMES_MORE = "additionalProperties"
 
 
 class DeclaredObject:
-    """What the schema of a tool asks of its arguments.
-
-    Most tools are not called, so nothing is found out before it is asked for.
-    """
+    """What the schema of a tool asks of its arguments."""
 
     def __init__(self, schema: object) -> None:
         self._schema = schema
-
-    @cached_property
-    def _parts(self) -> list[Schema]:
-        return conjunction(self._schema, root=self._schema)
-
-    @cached_property
-    def keys(self) -> dict[str, frozenset[str]]:
-        """The types of each property, as far as the schema names them; empty where it does not."""
-        return {
-            name: possible_types(value, root=self._schema)
+        self._parts = conjunction(schema, root=schema)
+        # The types of each property, as far as the schema names them; empty where it does not.
+        self.keys = {
+            name: possible_types(value, root=schema)
             for part in reversed(self._parts)
             for name, value in properties_of(part).items()
             if isinstance(name, str)
         }
-
-    @cached_property
-    def required(self) -> frozenset[str] | None:
-        """The keys that must be there. None: the schema says nothing of them."""
+        # The keys that must be there. None: the schema says nothing of them.
         lists = [required_of(part) for part in self._parts if "required" in part]
-        return frozenset(key for one in lists for key in one) if lists else None
+        self.required = frozenset(key for one in lists for key in one) if lists else None
 
-    @cached_property
+    @property
     def is_open(self) -> bool:
         """Whether a key may be there that is not declared."""
         rules = [part["additionalProperties"] for part in self._parts if _NAMES_MORE in part]
@@ -85,7 +72,8 @@ class DeclaredTools:
         self, tools: Iterable[GivenObject] | None, namespace_end: str = NAMESPACE_END
     ) -> None:
         self.given = tools is not None
-        self.declared: dict[str, DeclaredObject] = {}
+        self.declared: dict[str, object] = {}  # their schemas
+        self._objects: dict[str, DeclaredObject] = {}  # those of tools that were asked for
         self.namespaced: set[str] = set()  # names that were declared with a namespace of their own
         for tool in tools or ():
             function: GivenObject = tool.get("function", tool)
@@ -94,7 +82,7 @@ class DeclaredTools:
                 self.namespaced.add(name)
             # Anthropic's tools have their schema under another name.
             schema = function.get("parameters", function.get("input_schema"))
-            self.declared[name] = DeclaredObject(schema)
+            self.declared[name] = schema
 
     @property
     def none_declared(self) -> bool:
@@ -119,8 +107,15 @@ class DeclaredTools:
     def key_as_declared(self, tool: str, key: str | None) -> str | None:
         return _trimmed(key, self.keys(tool))
 
+    def _object(self, tool: str) -> DeclaredObject | None:
+        """What the tool's arguments must be. Most tools are never called, nor looked at."""
+        found = self._objects.get(tool)
+        if found is None and tool in self.declared:
+            found = self._objects[tool] = DeclaredObject(self.declared[tool])
+        return found
+
     def keys(self, tool: str) -> dict[str, frozenset[str]]:
-        declared = self.declared.get(tool)
+        declared = self._object(tool)
         return {} if declared is None else declared.keys
 
     def types_of(self, tool: str, key: str) -> frozenset[str]:
@@ -128,7 +123,7 @@ class DeclaredTools:
 
     def requires(self, tool: str) -> frozenset[str] | None:
         """The keys that a call must have. None: nobody said."""
-        declared = self.declared.get(tool)
+        declared = self._object(tool)
         return None if declared is None else declared.required
 
     def breaks_schema(self, tool: str, values: Mapping[str, tuple[str, str]]) -> bool:
@@ -136,7 +131,7 @@ class DeclaredTools:
 
         `values` are texts as they were written, and as JSON, by their keys.
         """
-        declared = self.declared.get(tool)
+        declared = self._object(tool)
         if declared is None:
             return False
         is_complete = values.keys() >= (declared.required or frozenset())

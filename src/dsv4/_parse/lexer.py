@@ -239,7 +239,17 @@ class _TagReader:
     def read(self, at: int) -> Waiting[Tag | None]:
         """Reads the tag from its name on, which begins at `at`."""
         try:
-            return (yield from self._read_name(at))
+            after = yield from self._run(_LABEL, at)
+            if not (label := self.source.slice(at, after)):
+                return None
+            if not self.marked:
+                self.partial = PartialTag.PLAIN
+            elif not self.spaced:
+                self.partial = PartialTag.SURELY
+            lacks_word = label == "name" and self.source.at(after) == "="
+            if lacks_word and self.marked and not self.closing:
+                return (yield from self._read_wordless(at))
+            return (yield from self._read_labelled(label, after))
         except _NoTag:
             return None
 
@@ -254,19 +264,6 @@ class _TagReader:
         opens = tag.kind in ("invoke", "parameter") and tag.name is not None
         stands_there = not before or before in _CLOSING or source.opens_line(self.start)
         return replace(tag, closing=False, mended=True) if opens and stands_there else None
-
-    def _read_name(self, at: int) -> Waiting[Tag | None]:
-        start, at = at, (yield from self._run(_LABEL, at))
-        label = self.source.slice(start, at)
-        if not label:
-            return None
-        if not self.marked:
-            self.partial = PartialTag.PLAIN
-        elif not self.spaced:
-            self.partial = PartialTag.SURELY
-        if label == "name" and self.source.at(at) == "=" and self.marked and not self.closing:
-            return (yield from self._read_wordless(start))
-        return (yield from self._read_labelled(label, at))
 
     def _read_wordless(self, at: int) -> Waiting[Tag | None]:
         """A tag that lacks its word: `<D name="command" string="true">`, D being the token.
@@ -301,7 +298,9 @@ class _TagReader:
             if after == source.end:  # of all text
                 return (yield from self._end_before(label, at, after))
             character = source.at(after)
-            if self._is_stray(character, at, after):
+            if character in _CLOSING:
+                return self._made(label, at, after + 1)
+            if self.is_quoted and self._is_stray(character, at, after):
                 raise _NoTag
             if _KEY.match(character):
                 end = yield from self._read_attribute(label, at, after)
@@ -312,9 +311,8 @@ class _TagReader:
             at = end
 
     def _is_stray(self, character: str, at: int, after: int) -> bool:
-        """Whether a character stands behind a quoted value, in its line, and cannot be there."""
-        breaks = "\n" in self.source.slice(at, after)
-        return self.is_quoted and not breaks and character not in _BEHIND_VALUE
+        """Whether a character stands behind a quoted value in its line, and cannot be there."""
+        return character not in _BEHIND_VALUE and "\n" not in self.source.slice(at, after)
 
     def _read_attribute(self, label: str, at: int, start: int) -> Waiting[Tag | int]:
         """Where the attribute at `start` ends; or the tag, which has ended before it."""

@@ -37,8 +37,11 @@ MARK = pattern(rf"(?i){_MARK}")
 # Directly before a call, in the middle of a line too.
 _LAST = pattern(
     rf"(?i)(?:{_MARK}|(?P<open_cdata>{re.escape(CDATA[0])})"
-    r"|<(?P<element>[a-z][\w.:-]{0,63})(?:\s[^<>]*)?(?<!/)>)\s*\Z"
+    r"|<(?P<element>[a-z][\w.:-]{0,63})(?:\s[^<>]*)?(?<!/)>)\Z"
 )
+# It ends in one of these, or in a name of Org's, which is no longer than this.
+_ENDS_OPENING = (">", "]", "}", "*", "[")
+_LONGEST_ORG = 41
 
 
 class PairMark(NamedTuple):
@@ -82,6 +85,9 @@ def mark_of(match: re.Match[str]) -> PairMark:
 
 def opening_at_end(text: str) -> tuple[int, str] | None:
     """Where a pair opens that nothing but white space follows in a text, and its close."""
+    text = text.rstrip()
+    if not text.endswith(_ENDS_OPENING) and "#+" not in text[-_LONGEST_ORG:]:
+        return None
     match = _LAST.search(text)
     if match is None:
         return None

@@ -41,8 +41,8 @@ def around(reading: Reading, tag: Tag) -> Quotation | None:
     `<example>`, "User: Clean up.", a block, `</example>` and prose: the block is one.
     """
     quoting, lines = reading.prose.quoting, reading.prose.quoting.lines()
-    is_tried = any(quotation.start == tag.start for quotation in reading.quotations)
-    if is_tried or lines.fenced or not may_try(reading):
+    tried = [quotation.start for quotation in reading.quotations]
+    if tag.start in tried or lines.fenced or not may_try(reading):
         return None
     before = reading.buffer.just_before(tag.start)
     openings = _untried(reading, quoting.enclosing(before, tag.start))

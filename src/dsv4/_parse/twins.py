@@ -7,7 +7,6 @@ quotation the second ran, because the first one's `Quotation` was over in both r
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from enum import Enum
 from functools import lru_cache
 from types import MethodType
@@ -22,42 +21,34 @@ def twin_of(thing: T, known: dict[int, Any]) -> T:
 
     `known` has what stands for some things, by their ids: themselves, if they are shared.
     """
-    twin: T = _twins([thing], known)[0]
-    return twin
-
-
-def _twins(things: Iterable[Any], known: dict[int, Any]) -> list[Any]:
-    """Twins of many things: most of them never change, so nothing is called for each."""
-    return [
-        one
-        if type(one) in _NEVER_CHANGES
-        else known[id(one)]
-        if id(one) in known
-        else _copy(one, type(one), known)
-        for one in things
-    ]
+    kind = type(thing)
+    if kind in _NEVER_CHANGES:
+        return thing
+    twin: T | None = known.get(id(thing))
+    return _copy(thing, kind, known) if twin is None else twin
 
 
 def _copy(thing: Any, kind: Any, known: dict[int, Any]) -> Any:
     twin: Any
     if issubclass(kind, tuple):  # one with names too
-        twin = known[id(thing)] = tuple.__new__(kind, _twins(thing, known))
+        twin = tuple.__new__(kind, [twin_of(one, known) for one in thing])
     elif kind is list or kind is set:
-        twin = known[id(thing)] = kind(_twins(thing, known))
+        twin = kind([twin_of(one, known) for one in thing]) if thing else kind()
     elif issubclass(kind, dict):  # one with a default too
-        twin = known[id(thing)] = thing.copy()
-        twin.update(zip(thing, _twins(thing.values(), known), strict=True))
+        twin = thing.copy()
+        for key, one in thing.items():
+            twin[key] = twin_of(one, known)
     elif kind is MethodType:
-        owner = twin_of(thing.__self__, known)
-        twin = known[id(thing)] = MethodType(thing.__func__, owner)
+        twin = MethodType(thing.__func__, twin_of(thing.__self__, known))
     elif issubclass(kind, Enum):
         twin = thing
     else:
         twin = known[id(thing)] = object.__new__(kind)
-        names = (*_slots(kind), *getattr(thing, "__dict__", ()))
-        values = _twins([getattr(thing, name) for name in names], known)
-        for name, value in zip(names, values, strict=True):
-            setattr(twin, name, value)
+        for name in (*_slots(kind), *getattr(thing, "__dict__", ())):
+            one = getattr(thing, name)
+            # Most fields are of such a kind, and nothing is called for each of them.
+            setattr(twin, name, one if type(one) in _NEVER_CHANGES else twin_of(one, known))
+    known[id(thing)] = twin
     return twin
 
 
