@@ -263,6 +263,11 @@ class TestDamagedCloses:
         text = f"{BASH}\n{COMMAND}ls{close}\n{INVOKE_END}\n"
         assert is_not_made(read(in_block(text)), "bash")
 
+    @each_row("close", [f"</parameter{DSML}>", f"</{DSML}", "</"])
+    def test_before_an_odd_close_too(self, close: str) -> None:
+        text = f"{BASH}\n{COMMAND}ls{close}\n</{DSML}>\n{INVOKE_END}\n"
+        assert is_not_made(read(in_block(text)), "bash")
+
     @each_row("close", [f"</{DSML}{DSML}parameter>", "</parameter>", f"</{DSML}>"])
     def test_is_read(self, close: str) -> None:
         text = f"{BASH}\n{COMMAND}ls{close}\n{INVOKE_END}\n"
