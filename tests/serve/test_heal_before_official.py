@@ -135,6 +135,61 @@ class ApiWithFim(ChatServer):
         return web.json_response({"asked": await request.json()})
 
 
+FILE = {"type": "file", "file_id": "file-api-1"}
+
+
+@pytest.mark.parametrize(
+    ("protocol", "body", "passed_to"),
+    [
+        (
+            "messages",
+            {"tools": [{"type": "web_search_20250305", "name": "web_search"}]},
+            "/anthropic/v1/messages",
+        ),
+        (
+            "messages",
+            {"messages": [{"role": "user", "content": [{"type": "image", "source": FILE}]}]},
+            "/anthropic/v1/messages",
+        ),
+        (
+            "messages",
+            {"messages": [{"role": "latest_reminder", "content": "2026-11-09,Monday"}, USER]},
+            "/anthropic/v1/messages",
+        ),
+        ("responses", {"tools": [{"type": "deepseek_web_search"}]}, "/responses"),
+        (
+            "responses",
+            {"text": {"format": {"type": "json_schema", **SCHEMA}}, "store": False},
+            "/responses",
+        ),
+        # A format that can be told to the model is no reason where the response is to be kept, and
+        # nothing may be lost on the way: an answer that is not read has the API's names of tools.
+        ("responses", {"text": {"format": {"type": "json_schema", **SCHEMA}}}, None),
+        ("responses", {"tools": [{"type": "web_search"}, {"type": "custom", "name": "x"}]}, None),
+        ("messages", {}, None),
+    ],
+)
+@pytest.mark.parametrize("stream", [False, True])
+def test_what_only_the_apis_own_route_knows(
+    protocol: str, body: dict[str, Any], passed_to: str | None, stream: bool
+) -> None:
+    usual = (
+        {"messages": [USER], "max_tokens": 500_000} if protocol == "messages" else {"input": "h"}
+    )
+
+    async def scenario() -> None:
+        async with healed() as heal:
+            hosted = {tool["type"] for tool in body.get("tools", ())} & {"web_search"}
+            left_out = "tools.web_search" if hosted and passed_to is None else None
+            for stream in (False, True):
+                sent = {"model": "deepseek-flash[1m]", **usual, **body, "stream": stream}
+                status, headers, _ = await heal.post(PATHS[protocol], sent)
+                assert (status, headers.get("x-dsv4-passed-to")) == (200, passed_to)
+                assert headers.get("x-dsv4-ignored") == left_out
+
+    run(scenario())
+
+
 def test_fim_goes_to_the_apis_own_route(tokenizer: Tokenizer) -> None:
     async def scenario() -> None:
         api = ApiWithFim(tokenizer, "[]")

@@ -56,7 +56,8 @@ def responses_as_chat(body: Object, images: bool = True) -> Object:
         chat["reasoning_effort"] = reasoning["effort"]
     form = rust.maybe_map_of(body.get("text"), "text", "ResponsesTextConfig").get("format")
     if form is not None:
-        chat["response_format"] = _format(rust.map_of(form, "text.format", "TextFormat"))
+        form = _format(rust.map_of(form, "text.format", "TextFormat"))
+        chat["response_format"] = None if form["type"] == "text" else form
     chat["max_tokens"] = body.get("max_output_tokens")
     return chat
 
@@ -304,18 +305,18 @@ def _namespace(fields: Object, path: str, images: bool) -> Iterator[Object]:
             f"{about}\n{function['description'] or ''}" if about else function["description"]
         )
         name = _full_name(space, function["name"], images)
-        yield _declared(name, described, function["parameters"])
+        yield _declared(name, described, function["parameters"], function["strict"])
 
 
 def _function(fields: Object, path: str) -> Object:
     name = rust.text_in(fields, "name", path)
-    rust.maybe_bool_of(fields.get("strict"), f"{path}.strict")
+    strict = rust.maybe_bool_of(fields.get("strict"), f"{path}.strict")
     check_name(name, f"{path}.name")
-    return _declared(name, fields.get("description"), fields.get("parameters"))
+    return _declared(name, fields.get("description"), fields.get("parameters"), strict)
 
 
-def _declared(name: str, described: object, schema: object) -> Object:
-    function = {"name": name, "description": described, "parameters": schema}
+def _declared(name: str, described: object, schema: object, strict: object = None) -> Object:
+    function = {"name": name, "description": described, "parameters": schema, "strict": strict}
     return {"type": "function", "function": function}
 
 

@@ -252,11 +252,9 @@ def _schemas(functions: Mapping[str, Object], body: Object) -> Iterator[Object]:
     """The functions, by where they stand, as they are shown."""
     strict = [bool(function.get("strict")) for function in functions.values()]
     if any(strict) and not all(strict):
-        raise server_refusal("tools", "found strict tools among others, expected one kind")
+        raise refusal("strict-mixed", "tools")
     if all(strict) and body.get("response_format") is not None:
-        raise server.unexpected(
-            body["response_format"], "none with strict tools", "response_format"
-        )
+        raise refusal("strict-format", "response_format")
     for path, function in functions.items():
         if function.get("strict"):
             parameters = strict_parameters(function.get("parameters"), f"{path}.parameters")

@@ -47,6 +47,18 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
 
     # What differs with what is behind it.
 
+    async def _passed_on(
+        self,
+        scope: asgi.Scope,
+        receive: asgi.Receive,
+        send: asgi.Send,
+        report: RequestReport,
+        data: bytes,
+    ) -> int | None:
+        """The status of a request that is answered by what is behind, as it is there; None of all
+        others."""
+        return None
+
     def _session_of(self, scope: asgi.Scope, headers: Mapping[str, str]) -> str | None:
         """The session that a request is in, if any."""
         return self._server.sessions.session_id(scope, headers)
@@ -80,6 +92,8 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
         headers = asgi.headers_of(scope)
         key = report.key = await server.access.authenticated(scope)
         data = await asgi.read_body(scope, receive, server.settings)
+        if (status := await self._passed_on(scope, receive, send, report, data)) is not None:
+            return status
         name = self._session_of(scope, headers)
         watch: AbstractContextManager[OnBegin | None] = nullcontext()
         if server.inspector is not None:
@@ -158,7 +172,8 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
         server.metrics.count_ignored(self._protocol, unread)
         # What was kept may be long however short the rest is.
         size = len(data) if body is original else len(data) + LARGE_BODY
-        return ReceivedRequest(body, call, size, tuple(unread))
+        left_out = (f"tools.{name}" for name in call.ignored)
+        return ReceivedRequest(body, call, size, (*unread, *left_out))
 
     def _check_model(self, call: ApiRequest, key: Key) -> None:
         key.limits.check_model(call.model)

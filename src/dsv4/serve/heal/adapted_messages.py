@@ -99,12 +99,15 @@ def readable_parts(message: JsonObject, *, images: bool, files: bool = False) ->
     content = message.get("content")
     if not isinstance(content, list):
         return message
+    if message.get("role") == "latest_reminder":  # the only one that is a text everywhere
+        texts = (_readable_part(False, False, part)["text"] for part in content)
+        return {**message, "content": BLANK_LINE.join(map(str, texts))}
     answers = message.get("role") == "assistant"
     read = partial(_readable_part, images and not answers, files and not answers)
     return with_value(message, "content", each_changed(content, read))
 
 
-def _readable_part(images: bool, files: bool, part: object) -> object:
+def _readable_part(images: bool, files: bool, part: Any) -> Any:
     if files and is_file(part):
         return part
     if not isinstance(part, dict):
@@ -238,14 +241,15 @@ def _results(waiting: Mapping[str, JsonObject | None]) -> Iterable[JsonObject]:
     )
 
 
-def distinct_ids(messages: ChatMessages) -> ChatMessages:
-    """The messages with different ids for the calls of each turn. Results of those that had the
-    same one are matched by their order."""
+def distinct_ids(messages: ChatMessages, everywhere: bool = False) -> ChatMessages:
+    """The messages with different ids for the calls of each turn, or of all turns `everywhere`.
+    Results of those that had the same one are matched by their order."""
     new_messages: list[JsonObject] = []
+    used = set[str]()
     waiting: dict[object, list[str]] = {}  # the new ids of an old one, in the order of their calls
     for message in messages:
         if message.get("role") == "assistant" and message.get("tool_calls"):
-            message, waiting = _with_distinct_ids(message)
+            message, waiting = _with_distinct_ids(message, used if everywhere else set[str]())
         elif message.get("role") == "tool" and waiting.get(message.get("tool_call_id")):
             message = with_value(
                 message, "tool_call_id", waiting[message.get("tool_call_id")].pop(0)
@@ -254,8 +258,10 @@ def distinct_ids(messages: ChatMessages) -> ChatMessages:
     return _unless_same(new_messages, messages)
 
 
-def _with_distinct_ids(message: JsonObject) -> tuple[JsonObject, dict[object, list[str]]]:
-    calls, used = message["tool_calls"], set[str]()
+def _with_distinct_ids(
+    message: JsonObject, used: set[str]
+) -> tuple[JsonObject, dict[object, list[str]]]:
+    calls = message["tool_calls"]
     new_ids: dict[object, list[str]] = {}
     new_calls = []
     for call in calls:

@@ -4,6 +4,8 @@ got wrong in its answers is put right.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,23 +15,30 @@ from dsv4.api import ApiRequest
 from dsv4.api.protocols import with_flat_names
 from dsv4.api.request_fields import UNSUPPORTED_FIELDS, JsonObject
 from dsv4.profiles.official_messages import is_web_tool
+from dsv4.serve import asgi
 from dsv4.serve.backend import AnyBackend, BackendError, ChatBackend, Chunks
+from dsv4.serve.body_limits import read_json
 from dsv4.serve.choice_reader import ChoiceReader
 from dsv4.serve.completion_route import CompletionRoute
 from dsv4.serve.completion_run import CompletionClient, CompletionRun
-from dsv4.serve.heal.adapted_messages import is_file
+from dsv4.serve.heal.adapted_messages import is_file, without
 from dsv4.serve.heal.healing_reader import HealingReader
+from dsv4.serve.heal.native_requests import FILES_HEADER, ROUTES, may_be_native, native_body
+from dsv4.serve.heal.passed_routes import PassedRun, pass_on
 from dsv4.serve.heal.request_adapter import (
+    KEPT_FIELDS,
     SentRequest,
     sent_as_given,
     without_server_blocks,
 )
 from dsv4.serve.images.request_images import refuse_files
+from dsv4.serve.observe.logs import RequestReport
 from dsv4.serve.prepared_request import PreparedRequest, ReceivedRequest, new_turn_ids
 from dsv4.serve.prompt_encoding import encode_prompt
 from dsv4.serve.sessions.session_calls import SessionEntry
 from dsv4.serve.storage.stored_turns import SampledTurn
 from dsv4.serve.upstreams.engine_pool import PromptPrefix
+from dsv4.serve.upstreams.passed_headers import client_headers, passing_on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +68,7 @@ class HealingRun(CompletionRun[HealedRequest]):
         return chat.stream_request(self._prepared.outgoing.body)
 
     def _takes_over(self, choice: int, error: BackendError) -> bool:
-        learns = adapts(self._client) and choice not in self._sent_again
+        learns = adapts(self._client.headers) and choice not in self._sent_again
         if learns and self._server.healer.learns_from(error):
             self._sent_again.add(choice)
             return True
@@ -97,13 +106,39 @@ class HealingRoute(CompletionRoute[HealedRequest]):
 
     _run_class = HealingRun
 
+    async def _passed_on(
+        self,
+        scope: asgi.Scope,
+        receive: asgi.Receive,
+        send: asgi.Send,
+        report: RequestReport,
+        data: bytes,
+    ) -> int | None:
+        if not (self._server.model.is_official and may_be_native(self._protocol, data)):
+            return None
+        headers = asgi.headers_of(scope)
+        body = read_json(data, self._server.settings.max_depth)
+        keeps = self._server.storage.turns.store is not None and body.get("store") is not False
+        native = native_body(body, self._protocol, keeps)
+        if native is None or report.key is None or not adapts(headers):
+            return None
+        report.key.limits.check_model(body.get("model"))
+        report.passed_to = address = ROUTES[self._protocol]
+        sent = json.dumps(native, ensure_ascii=False).encode("utf-8", "replace")
+        run = PassedRun(send, sent, report.id, {"x-dsv4-passed-to": address})
+        with passing_on({**client_headers(headers), **FILES_HEADER}):
+            return await pass_on(self._server, run, report, receive, "POST", address)
+
     def _unread(self, body: JsonObject) -> list[str]:
         # Bodies of this protocol are sent as they are, with all their fields.
-        return [] if self._protocol == "chat" else super()._unread(body)
+        fields = [] if self._protocol == "chat" else super()._unread(body)
+        return [field for field in fields if field not in KEPT_FIELDS]
 
     def _read_call(self, body: JsonObject) -> ApiRequest:
         is_chat = self._protocol == "chat"
         own = without_the_servers_own(body) if is_chat else without_server_blocks(body)
+        if self._server.model.is_official and not own.get("tools"):
+            own = without(own, "tool_choice")  # as it does
         call = super()._read_call(own)
         return replace(call, names=with_flat_names(call.names))
 
@@ -131,7 +166,7 @@ class HealingRoute(CompletionRoute[HealedRequest]):
 
     async def _outgoing(self, received: ReceivedRequest, client: CompletionClient) -> SentRequest:
         """What the server is sent."""
-        if not adapts(client):
+        if not adapts(client.headers):
             outgoing = sent_as_given(received.call, received.body)
             refuse_files(outgoing.body)
             return outgoing
@@ -143,9 +178,9 @@ class HealingRoute(CompletionRoute[HealedRequest]):
         return outgoing
 
 
-def adapts(client: CompletionClient) -> bool:
+def adapts(headers: Mapping[str, str]) -> bool:
     """Whether a client leaves it to the gateway to adapt its request."""
-    return client.headers.get("x-dsv4-adapt", "").lower() != "off"
+    return headers.get("x-dsv4-adapt", "").lower() != "off"
 
 
 def without_the_servers_own(body: JsonObject) -> JsonObject:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from types import MappingProxyType
 from typing import cast
 from urllib.parse import unquote
 
@@ -48,6 +49,7 @@ OFFICIAL_ROUTES = (
 METHODS = ("GET", "POST", "DELETE")
 # Of an answer's head, what clients act on.
 _HEADERS_KEPT = ("content-type", "content-encoding", "retry-after", "x-request-id")
+NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 # Of an answer, so much is kept to be recorded; its end has the usage.
 _BYTES_KEPT = 256 * 1024
 _BYTES_OF_A_TOKEN = 4
@@ -96,23 +98,10 @@ class PassedRoute(ReportedRoute):
             body = json_body(data) if data else {}
             key.limits.check_model(body.get("model"))
             choices = choices_in(body, server.settings)
-        run = report.run = PassedRun(send, data, report.id)
-        try:
-            async with server.access.meter.admitted(key.name, key.limits, choices):
-                with server.gate.place(choices) as turn:
-                    request = self._upstream_answer(scope, path, data)
-                    return await asgi.while_connected(run.copy(request, turn), receive)
-        except BackendError as error:
-            if not run.has_begun:
-                raise
-            server.metrics.count_failure(error)
-            report.fail(client_error(error))
-            return run.status
-        finally:
-            if run.has_begun:
-                server.metrics.count_usage(run.usage)
-                if (recorder := server.recorder) is not None:
-                    recorder.write(run.exchange(path))
+        run = PassedRun(send, data, report.id)
+        query = scope["query_string"].decode("latin-1")
+        address = path + (f"?{query}" if query else "")
+        return await pass_on(server, run, report, receive, scope["method"], address, choices)
 
     def _checked_path(self, scope: asgi.Scope, key: Key) -> str:
         """The path of a request that may be passed on."""
@@ -132,12 +121,37 @@ class PassedRoute(ReportedRoute):
             raise ApiError(f"found a body of type {kind}, {expected}", status=415)
         return await asgi.read_body(scope, receive, self._server.settings)
 
-    def _upstream_answer(
-        self, scope: asgi.Scope, path: str, data: bytes
-    ) -> AbstractAsyncContextManager[PassedAnswer]:
-        query = scope["query_string"].decode("latin-1")
-        backend = cast(PassingBackend, self._server.engines.able.backend)
-        return backend.passed(scope["method"], path + (f"?{query}" if query else ""), data)
+
+async def pass_on(
+    server: GatewayState,
+    run: PassedRun,
+    report: RequestReport,
+    receive: asgi.Receive,
+    method: str,
+    address: str,
+    choices: int = 1,
+) -> int:
+    """Asks the server behind, copies its answer, and returns its status."""
+    key, path = report.key, address.partition("?")[0]
+    assert key is not None
+    report.run = run
+    try:
+        async with server.access.meter.admitted(key.name, key.limits, choices):
+            with server.gate.place(choices) as turn:
+                backend = cast(PassingBackend, server.engines.able.backend)
+                request = backend.passed(method, address, run.data)
+                return await asgi.while_connected(run.copy(request, turn), receive)
+    except BackendError as error:
+        if not run.has_begun:
+            raise
+        server.metrics.count_failure(error)
+        report.fail(client_error(error))
+        return run.status
+    finally:
+        if run.has_begun:
+            server.metrics.count_usage(run.usage)
+            if (recorder := server.recorder) is not None:
+                recorder.write(run.exchange(path))
 
 
 class PassedRun:
@@ -147,11 +161,13 @@ class PassedRun:
     readers: Sequence[ChoiceReader] = ()
     engine: str | None = None
 
-    def __init__(self, send: asgi.Send, data: bytes, id: str) -> None:
-        """`id` is the request's, where the server has no other for it."""
-        self._id = id
+    def __init__(
+        self, send: asgi.Send, data: bytes, id: str, headers: Mapping[str, str] = NO_HEADERS
+    ) -> None:
+        """`id` is the request's, where the server has no other for it; `headers` are ours."""
+        self._headers = {"x-request-id": id, **headers}
         self._send = send
-        self._data = data
+        self.data = data
         self._tail = bytearray()
         self._size = 0
         self.status = 0
@@ -167,7 +183,7 @@ class PassedRun:
         await turn.wait()
         async with request as answer:
             came = answer.headers
-            headers = {"content-type": _JSON, "x-request-id": self._id}
+            headers = {"content-type": _JSON, **self._headers}
             headers |= {name: came[name] for name in _HEADERS_KEPT if name in came}
             self.status = answer.status
             await self._send(asgi.send_start(answer.status, headers))
@@ -192,11 +208,11 @@ class PassedRun:
         usage = _last_usage(self._tail.decode("utf-8", "replace"))
         if usage is not None:
             return usage
-        return Usage(len(self._data) // _BYTES_OF_A_TOKEN, None, self._size // _BYTES_OF_A_TOKEN)
+        return Usage(len(self.data) // _BYTES_OF_A_TOKEN, None, self._size // _BYTES_OF_A_TOKEN)
 
     def exchange(self, path: str) -> Exchange:
         """What is recorded of it. It has no prompt: the server made its own."""
-        request = json_body(self._data) if self._data else {}
+        request = json_body(self.data) if self.data else {}
         text = self._tail.decode("utf-8", "replace")
         return Exchange(PASSED, request, "", path, text, str(self.status), {})
 
@@ -206,16 +222,18 @@ _USAGE = re.compile(r'"usage"\s*:\s*(?=\{)')
 
 
 def _last_usage(text: str) -> Usage | None:
-    """The last usage in an answer, whole or a stream of events."""
-    for match in reversed(list(_USAGE.finditer(text))):
+    """The last usage in an answer, whole or a stream of events. Messages names the tokens of a
+    stream in two places."""
+    counts: dict[str, int] = {}
+    for match in _USAGE.finditer(text):
         try:
             usage, _ = json.JSONDecoder().raw_decode(text, match.end())
         except ValueError:
             continue
-        prompt, total = usage.get("prompt_tokens"), usage.get("total_tokens")
-        completion = usage.get("completion_tokens")
-        if type(prompt) is int and type(completion) in (int, type(None)):
-            return Usage(prompt, None, completion or 0)
-        if type(total) is int:
-            return Usage(total)
-    return None
+        counts |= {name: value for name, value in usage.items() if type(value) is int}
+    prompt = counts.get("prompt_tokens", counts.get("input_tokens"))
+    completion = counts.get("completion_tokens", counts.get("output_tokens", 0))
+    if prompt is not None:
+        return Usage(prompt, None, completion)
+    total = counts.get("total_tokens")
+    return None if total is None else Usage(total)

@@ -85,7 +85,7 @@ def sent_as_given(call: ApiRequest, body: JsonObject) -> SentRequest:
 
 
 # What the official API reads in every protocol, and Chat Completions has no other place for.
-_KEPT_FIELDS = ("safety_check",)
+KEPT_FIELDS = ("safety_check",)
 # Blocks of Messages for what a server did itself: no other can make anything of them.
 _SERVER_BLOCKS = ("server_tool_use", "web_search_tool_result")
 
@@ -127,7 +127,7 @@ class RequestAdapter:
         if not renames:
             server = replace(server, off=server.off | {"tool-names"})
         chat, marks = marked_chat_body(without_server_blocks(body), call.protocol)
-        kept = {name: body[name] for name in _KEPT_FIELDS if name in body}
+        kept = {name: body[name] for name in KEPT_FIELDS if name in body}
         chat = {**chat, **kept} if kept else chat
         messages = chat.get("messages") or []
         exact, restorations = await self._restored(owner, messages, marks, server)

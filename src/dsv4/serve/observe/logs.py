@@ -156,6 +156,7 @@ class RequestReport:
         self.failure: str | None = None
         self.prepared: PreparedRequest | None = None
         self.ignored = ""
+        self.passed_to: str | None = None
         self.run: ReportedRun | None = None
 
     def name(self, id: str) -> None:
@@ -195,6 +196,7 @@ class RequestReport:
             "repairs": self.repairs,
             "adaptations": ",".join(self.adaptations) if self.adaptations else None,
             "ignored": self.ignored or None,
+            "passed_to": self.passed_to,
             "engine": None if self.run is None else self.run.engine,
             "error": self.failure,
         }
