@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import importlib.metadata
 import importlib.util
+import json
 import os
 import platform
+import subprocess
 import sys
 import tracemalloc
 from collections.abc import Callable
+from pathlib import Path
+from statistics import median
 from timeit import Timer
 from typing import Any
 
@@ -23,6 +28,11 @@ RELEASED_API, NATIVE, COLD = "dsv4", "dsv4 native", "dsv4 cold"
 PEER, PEER_VERSION = "deepseek-recipe", "0.2.0"
 Run = Callable[[], object]
 Encoder = Callable[[list[Message]], Callable[[], str]]
+
+# The modules of the releases, by the dialects that they write.
+MODULES = {"v4": "encoding_dsv4", "v4.1": "encoding_dsv41", "v4.1-1017": "encoding_dsv41_1017"}
+# How often two trees are measured in turns, and the samples of each time.
+TURNS, SAMPLES = 11, 15
 
 # One sample lasts about this long, so that the clock and a call by itself do not count.
 SAMPLE_SECONDS = 0.002
@@ -168,6 +178,59 @@ def memory() -> None:
     _table("Peak memory, the prompt included, relative to the prompt (cold)", rows)
 
 
+def module_encoder(name: str) -> Encoder:
+    encode = importlib.import_module(name).encode_messages
+    return lambda messages: lambda: encode(messages, thinking_mode="thinking")
+
+
+def releases(rounds: int) -> None:
+    """The modules of all releases, which write the same conversations each in its own way."""
+    encoders = [module_encoder(name) for name in MODULES.values()]
+    rows = [["load", *MODULES, *(f"{name} / v4" for name in MODULES if name != "v4")]]
+    for load, make in LOADS.items():
+        messages = make()
+        times = best_times([encoder(messages) for encoder in encoders], [], rounds)
+        ratios = [f"{time / times[0]:.2f}x" for time in times[1:]]
+        rows.append([load, *map(_time, times), *ratios])
+    _table("Releases (released API)", rows)
+
+
+# Two trees.
+
+
+def print_samples() -> None:
+    """The time of every load in every way that this tree has, as JSON, for `against`."""
+    tree = Path(dsv4.__file__).parents[1]
+    encoders = {"native": native}
+    encoders |= {
+        name: module_encoder(module) for name, module in MODULES.items() if (tree / module).exists()
+    }
+    times = {
+        f"{load}, {name}": best_times([encoder(make())], [], SAMPLES)[0]
+        for load, make in LOADS.items()
+        for name, encoder in encoders.items()
+    }
+    print(json.dumps(times))
+
+
+def against(other: str) -> None:
+    """This tree's times by those of another tree: medians of processes that take turns."""
+    trees = [str(Path(dsv4.__file__).parents[1]), other]
+    samples: list[list[dict[str, float]]] = [[], []]
+    for _ in range(TURNS):
+        for tree, taken in zip(trees, samples, strict=True):
+            command = [sys.executable, __file__, "--samples"]
+            environment = {**os.environ, "PYTHONPATH": tree}
+            done = subprocess.run(command, env=environment, capture_output=True, check=True)
+            taken.append(json.loads(done.stdout))
+    rows = [["load", "this tree / other, median", "least", "most"]]
+    for name in (name for name in samples[0][0] if name in samples[1][0]):
+        ratios = [here[name] / there[name] for here, there in zip(*samples, strict=True)]
+        numbers = (median(ratios), min(ratios), max(ratios))
+        rows.append([name, *(f"{number:.3f}" for number in numbers)])
+    _table(f"{TURNS} turns of two trees", rows)
+
+
 def _time(seconds: float) -> str:
     micro = seconds * 1e6
     return f"{micro:.1f} µs" if micro < 1000 else f"{micro / 1000:.2f} ms"
@@ -185,7 +248,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="How fast the encoder is, beside the others.")
     parser.add_argument("--released", metavar="PATH", help="a copy of the released module")
     parser.add_argument("--rounds", type=int, default=200, help="samples for each time (200)")
+    parser.add_argument("--against", metavar="PATH", help="only compare with another tree's src")
+    parser.add_argument("--samples", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.samples:
+        print_samples()
+        return
+    if options.against:
+        against(options.against)
+        return
     encoders = {RELEASED_API: released_api, NATIVE: native}
     encoders[PEER] = peer_encoder()
     if options.released:
@@ -193,6 +264,7 @@ def main() -> None:
     machine = f"{platform.machine()}, {os.cpu_count()} cores"
     print(f"dsv4 {dsv4.__version__}, Python {platform.python_version()}, {machine}")
     speed(encoders, options.rounds)
+    releases(options.rounds)
     growth(options.rounds)
     memory()
 

@@ -262,14 +262,18 @@ def refuse_image_text(
     fields = ("content", "content_blocks", *reasoning_fields)
     for index, message in enumerate(messages):
         for field in fields:
-            if field in message and _contains_image_text(image, message[field]):
+            if field not in message:
+                continue
+            content = message[field]
+            is_spelled = (
+                image in content if type(content) is str else _contains_image_text(image, content)
+            )
+            if is_spelled:
                 problem = f"found {image} in a text, expected it only where an image stands"
                 raise EncodeError((name, index, field), problem)
 
 
 def _contains_image_text(image: str, content: object) -> bool:
-    if type(content) is str:
-        return image in content
     return any(image in text for text in _written_texts(content))
 
 

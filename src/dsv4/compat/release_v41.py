@@ -301,8 +301,10 @@ def _without_images(
     processed: list[dict[str, Any]] = []
     images: list[dict[str, Any]] = []
     for message in map(dict, listed):
-        if "content_blocks" not in message and maybe_list(message.get("content")) is not None:
-            message["content_blocks"] = message.pop("content")
+        if "content_blocks" not in message:
+            content = message.get("content")
+            if not isinstance(content, str) and maybe_list(content) is not None:
+                message["content_blocks"] = message.pop("content")
         if message.get("content_blocks"):
             message["content_blocks"], pictures = _process_image_blocks(message["content_blocks"])
             images += pictures
@@ -324,7 +326,9 @@ def _with_plain_lists(messages: object, name: str) -> list[dict[str, Any]]:
     listed = inputs.as_messages(release._listed(messages, name), name)
     return [
         {field: value for field, value in message.items() if field != "content_blocks"}
-        if block_field(message) == "content" and maybe_list(message.get("content")) is not None
+        if "content_blocks" in message
+        and block_field(message) == "content"
+        and maybe_list(message.get("content")) is not None
         else message
         for message in listed
     ]
