@@ -15,6 +15,7 @@ import pytest
 import dsv4
 from dsv4._completion.message import assemble
 from dsv4._format.tokens import Special
+from dsv4._view.view_rows import view_of
 from dsv4.compat.templates import chat_template
 from dsv4.grammar import for_request
 from dsv4.tokens import IdParser
@@ -219,6 +220,21 @@ def test_decode_gives_it_back(case: Case) -> None:
             assert str(decoded.request.encode()) == str(own)
         mine = dsv4.decode(own, dialect=case.mine)
         assert as_json(mine).replace(case.now, case.was) == as_json(theirs)
+
+
+def styles(prompt: dsv4.Prompt) -> list[tuple[str, list[str]]]:
+    """How the view shows a prompt: the role and the styles of each row."""
+    view = view_of(prompt)
+    return [
+        (row.role, [segment.style for line in row.lines for segment in line]) for row in view.rows
+    ]
+
+
+@pytest.mark.parametrize("case", part(CASES, 29), ids=str)
+def test_the_view_knows_it(case: Case) -> None:
+    for prompt, own in prompts(case):
+        if isinstance(case.was, Special):
+            assert styles(own) == styles(prompt)
 
 
 def completion(case: Case, dialect: dsv4.Dialect) -> tuple[dsv4.Request, str]:

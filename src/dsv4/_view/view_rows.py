@@ -11,14 +11,14 @@ import json
 import re
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import groupby, islice, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from dsv4._encode.inputs import fields_of
 from dsv4._encode.prompt import Piece, Prompt
-from dsv4._format import tokens
-from dsv4._format.dialects import ROLES
+from dsv4._format.dialects import ROLES, Dialect
 from dsv4._format.endings import EndingKind
 from dsv4._view.characters import is_displayable, visible_character
 from dsv4._view.image_captions import ImageCount, image_counts
@@ -97,11 +97,6 @@ _Key: TypeAlias = tuple[int | None, str]
 # Parts of a user's turn that are shown as one field.
 _CONTENT = ("content", "separator", "tool_result", "image")
 
-_PILLS: dict[str, str] = {
-    **dict.fromkeys((tokens.BOS, tokens.EOS, tokens.DSML), "pill-frame"),
-    **dict.fromkeys((tokens.THINK_START, tokens.THINK_END), "pill-think"),
-    **dict.fromkeys((*tokens.TASK_TOKENS.values(), tokens.EXTRACTED_URL), "pill-task"),
-}
 _MODEL_STYLES = {"reasoning": "reasoning", "tool_calls": "calls"}
 
 
@@ -119,10 +114,11 @@ def view_of(
     """
     counts = None if tokenizer is None else _Counts(tokenizer, prompt)
     roles = roles_in(prompt) if messages is None else _roles(messages)
+    pills = _pills(prompt.dialect)
     trained = _TrainedOn(prompt, policy)
     images = image_counts(prompt, tokenizer)
     rows = [
-        _row(key, list(pieces), roles, counts.next(key) if counts else None, trained, images)
+        _row(key, list(pieces), roles, counts.next(key) if counts else None, trained, images, pills)
         for key, pieces in groupby(_flagged(prompt), lambda piece: _key(piece.message, piece.field))
     ]
     rows = list(_with_ghosts(_with_moves(rows), prompt, messages or ()))
@@ -207,26 +203,27 @@ _FLAG: Any = "flag"
 def roles_in(prompt: Prompt) -> dict[int, str]:
     """The role of each message, as far as the prompt shows it: a developer's turn is a user's."""
     roles: dict[int, str] = {}
+    own = prompt.dialect.tokens
+    opening: dict[str, str] = {
+        own.user: "user",
+        own.assistant: "assistant",
+        own.latest_reminder: "latest_reminder",
+    }
     for piece in prompt.pieces:
         if piece.message is not None:
-            roles[piece.message] = _role_of(piece) or roles.get(piece.message, "system")
+            roles[piece.message] = _role_of(piece, opening) or roles.get(piece.message, "system")
     return roles
 
 
-def _role_of(piece: Piece) -> str | None:
+def _role_of(piece: Piece, opening: Mapping[str, str]) -> str | None:
     """The role that a piece gives away."""
     if piece.origin == "model":
         return "assistant"
-    return _OPENING.get(piece.text) if piece.special else _PARTS.get(piece.field)
+    return opening.get(piece.text) if piece.special else _PARTS.get(piece.field)
 
 
 # What joins a user's turn has one of these parts.
 _PARTS = {"tool_result": "tool", "separator": "user"}
-_OPENING: dict[str, str] = {
-    tokens.USER: "user",
-    tokens.LATEST_REMINDER: "latest_reminder",
-    tokens.ASSISTANT: "assistant",
-}
 
 
 def _roles(messages: Sequence[Any]) -> dict[int, str]:
@@ -243,11 +240,12 @@ def _row(
     count: int | None,
     trained: _TrainedOn,
     images: Iterator[ImageCount],
+    pills: Mapping[str, str],
 ) -> ViewRow:
     index, field = key
     role = roles.get(-1 if index is None else index, "")
     role = role if role in ROLES else ""
-    lines = _lines(segment for piece in pieces for segment in _segments(piece, role))
+    lines = _lines(segment for piece in pieces for segment in _segments(piece, role, pills))
     summary = _summary(pieces) if field == "tools" else None
     count_here = sum(piece.special and piece.field == "image" for piece in pieces)
     own_images = tuple(islice(images, count_here))
@@ -339,9 +337,20 @@ def _as_text(value: object) -> str:
 _NEWLINE = Segment("⏎", "space", "\n")
 
 
-def _segments(piece: Piece, role: str) -> Iterator[Segment]:
+@lru_cache
+def _pills(dialect: Dialect) -> Mapping[str, str]:
+    """The styles of special tokens, but those between turns."""
+    own = dialect.tokens
+    return {
+        **dict.fromkeys((own.bos, own.eos, dialect.tags.dsml), "pill-frame"),
+        **dict.fromkeys((own.think_start, own.think_end), "pill-think"),
+        **dict.fromkeys((*own.tasks.values(), own.extracted_url), "pill-task"),
+    }
+
+
+def _segments(piece: Piece, role: str, pills: Mapping[str, str]) -> Iterator[Segment]:
     if piece.special:
-        yield Segment(piece.text, _PILLS.get(piece.text, "pill-turn"))
+        yield Segment(piece.text, pills.get(piece.text, "pill-turn"))
     else:
         yield from _text_segments(piece.text, _style(piece, role))
 
