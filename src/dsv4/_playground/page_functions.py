@@ -47,7 +47,6 @@ def page_settings(body: Mapping[str, Any], context: PlaygroundContext) -> dict[s
         "tokens": context.tokenizer is not None,
         "serves": context.serves,
         "model": context.model,
-        "published": context.published,
         "inspects": context.inspects,
         "asks_for_key": context.asks_for_key,
     }

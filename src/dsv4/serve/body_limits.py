@@ -9,20 +9,25 @@ from dsv4.api import ApiError
 from dsv4.api.request_fields import JsonObject, json_body
 from dsv4.serve.settings import Settings
 
+# In a request.
+MOST_LEVELS = 256
+MOST_MESSAGES = 20_000
+MOST_TOOLS = 1_000
 
-def read_json(data: bytes, deepest: int) -> JsonObject:
+
+def read_json(data: bytes) -> JsonObject:
     """A body as a dict, no deeper than allowed."""
     body = json_body(data)
-    if _is_deeper(body, deepest):
-        raise ApiError(f"The body is nested deeper than {deepest} levels.")
+    if _is_too_deep(body):
+        raise ApiError(f"The body is nested deeper than {MOST_LEVELS} levels.")
     return body
 
 
-def _is_deeper(body: JsonObject, deepest: int) -> bool:
+def _is_too_deep(body: JsonObject) -> bool:
     # Every value of every request is looked at here: by its class, which is the quickest question,
     # and nearly all of them are texts.
     level: list[Any] = [body.values()]
-    for _ in range(deepest):
+    for _ in range(MOST_LEVELS):
         level = [
             value.values() if value.__class__ is dict else value
             for value in chain.from_iterable(level)
@@ -33,14 +38,12 @@ def _is_deeper(body: JsonObject, deepest: int) -> bool:
     return True
 
 
-# In a request.
-MOST_TOOLS = 1_000
+_MOST_ITEMS = {"messages": MOST_MESSAGES, "input": MOST_MESSAGES, "tools": MOST_TOOLS}
 
 
-def check_counts(body: JsonObject, settings: Settings) -> None:
+def check_counts(body: JsonObject) -> None:
     """Refuses a body with too many messages or tools, before any of them is read."""
-    messages = settings.max_messages
-    for name, most in (("messages", messages), ("input", messages), ("tools", MOST_TOOLS)):
+    for name, most in _MOST_ITEMS.items():
         value = body.get(name)
         items = value if isinstance(value, list) else []
         count = len(items) + (_in_namespaces(items) if name == "tools" else 0)

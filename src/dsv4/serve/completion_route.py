@@ -151,7 +151,7 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
 
     async def _read(self, data: bytes, key: Key) -> ReceivedRequest:
         server, storage = self._server, self._server.storage
-        body = original = read_json(data, server.settings.max_depth)
+        body = original = read_json(data)
         unread = self._unread(body)
         echo = storage.responses.echo(body) if self._protocol == "responses" else {}
         keeps = self._keeps_responses and storage.turns.store is not None
@@ -160,7 +160,7 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
         # It is asked again when it is needed, and a failure is reported then.
         with suppress(BackendError):
             await server.behind.meet()
-        check_counts(body, server.settings)
+        check_counts(body)
         # The bytes of a picture take longer to check than other streams should wait.
         is_slow = len(data) > LARGE_BODY and server.model.reads_images
         call = await asyncio.to_thread(self._read_call, body) if is_slow else self._read_call(body)

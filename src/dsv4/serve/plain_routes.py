@@ -286,9 +286,8 @@ class PlainRoutes:
         yield from parser.finish()
 
     def _body(self, data: bytes) -> JsonObject:
-        settings = self._server.settings
-        body = read_json(data, settings.max_depth)
-        check_counts(body, settings)
+        body = read_json(data)
+        check_counts(body)
         return body
 
     def _encoded(self, body: JsonObject, protocol: ProtocolName) -> EncodedPrompt:

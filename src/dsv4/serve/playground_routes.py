@@ -196,7 +196,6 @@ class FunctionRoute(PageRoute):
             tokenizer=server.tokenizer,
             dialect=str(server.model.dialect),
             model=server.model.name,
-            published=server.settings.playground_url,
             inspects=server.settings.inspect,
             asks_for_key=server.access.keys.asks,
             saved=self._saved_servers,
@@ -224,7 +223,7 @@ class InspectorRoute(PageRoute):
         if answer is None:
             expected = ", ".join(self._names)
             raise ApiError(f"found another name, expected one of {expected}", status=404)
-        body = read_json(data, self._server.settings.max_depth)
+        body = read_json(data)
         return 200, asgi.json_bytes(await answer(body))
 
     async def _admit(self, scope: asgi.Scope) -> None:

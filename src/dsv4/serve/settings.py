@@ -128,7 +128,6 @@ class Settings:
     routed_experts: bool = False
     logprobs_mode: Literal["auto", "raw", "processed"] = "auto"
     playground: bool = False
-    playground_url: str = ""
     profile: tuple[str, ...] = ()
     inspect: bool = False
     metrics_port: int | None = bounded(None, 0, LAST_PORT)
@@ -138,8 +137,6 @@ class Settings:
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
     max_body: int = bounded(48 * MIB, 1)
-    max_depth: int = bounded(256, 1)
-    max_messages: int = bounded(20_000, 1)
     max_header: int = bounded(64 * 1024, 1024)
     streams: int = bounded(512, 1)
     queue: int = bounded(512, 0)

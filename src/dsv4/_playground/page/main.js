@@ -287,7 +287,7 @@ class Shell {
       copy: (describe) =>
         copyButtons({
           tell,
-          link: () => linkTo(this.#store, this.#settings.published),
+          link: () => linkTo(this.#store),
           ask: async (form) => {
             const url = python ? LOCAL : location.origin;
             const body = { form, view: name, url, ...describe() };
@@ -299,13 +299,12 @@ class Shell {
 }
 
 /**
- * A link to what is shown: in the published playground, if the server names one.
+ * A link to what is shown.
  * @param {Store} store
- * @param {string | null} published
  */
-async function linkTo(store, published) {
+async function linkTo(store) {
   const fragment = await store.toFragment();
-  return fragment === null ? null : (published || location.href).replace(/#.*$/, "") + fragment;
+  return fragment === null ? null : location.href.replace(/#.*$/, "") + fragment;
 }
 
 /**

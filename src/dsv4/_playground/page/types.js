@@ -233,7 +233,7 @@
 /**
  * The answer of api/settings: what the page can offer.
  * @typedef {{
- *   version: string, published: string | null, tokens: boolean, dialect: string,
+ *   version: string, tokens: boolean, dialect: string,
  *   serves: boolean, inspects: boolean, model: string,
  *   dialects: { name: string, efforts: string[] }[], profiles: { name: string, server: string }[],
  *   examples: { title: string, source: string }[],

@@ -202,7 +202,7 @@ class SessionRoutes:
             record = again
 
     def _body(self, data: bytes) -> JsonObject:
-        return read_json(data or b"{}", self._server.settings.max_depth)
+        return read_json(data or b"{}")
 
 
 def session_urls(scope: Scope, id: str) -> dict[str, str]:
