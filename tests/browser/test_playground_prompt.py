@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -701,35 +700,3 @@ class TestPastedTexts:
         with answered(tab, "prompt"):
             tab.get_by_role("button", name="Open turn 2").click()
         tab.locator(".result .rows .text", has_text="Two").wait_for()
-
-
-class TestSaveAsPage:
-    def test_the_file_lights_both_halves_and_needs_nothing(self, tab: Any, tmp_path: Path) -> None:
-        write(tab, [{"role": "user", "content": "Only here </script> & there"}])
-        with tab.expect_download() as downloaded:
-            tab.get_by_role("button", name="Save as page").click()
-        file = tmp_path / downloaded.value.suggested_filename
-        downloaded.value.save_as(file)
-        asked: list[str] = []
-        page = tab.context.new_page()
-        page.on("request", lambda request: asked.append(request.url))
-        page.goto(file.as_uri())
-        page.locator(".prompt .user", has_text="Only here").hover()
-        lit = page.locator(".source span", has_text="Only here").last
-        plain = page.locator(".source").evaluate("one => getComputedStyle(one).backgroundColor")
-        assert lit.evaluate("one => getComputedStyle(one).backgroundColor") != plain
-        assert asked == [file.as_uri()]
-
-    @pytest.mark.parametrize("scheme", ["light", "dark"])
-    def test_axe_finds_nothing_in_the_file(
-        self, open_page: Open, axe: str, scheme: str, tmp_path: Path
-    ) -> None:
-        tab = open_page(scheme=scheme)
-        settle(tab)
-        with tab.expect_download() as downloaded:
-            tab.get_by_role("button", name="Save as page").click()
-        file = tmp_path / downloaded.value.suggested_filename
-        downloaded.value.save_as(file)
-        page = tab.context.new_page()
-        page.goto(file.as_uri())
-        assert violations(page, axe) == []

@@ -176,13 +176,6 @@ class TestNames:
             text = asked("copy", source, pictures={"shot.png": SHOT}, **body)["text"]
             assert "picture:" not in text
 
-    def test_a_saved_page_has_the_picture_and_the_short_request(self) -> None:
-        source = with_shot([{"role": "user", "content": "a"}])["source"]
-        page = asked("page", source, pictures={"shot.png": SHOT}, dialect="v4.1")["html"]
-        assert f'<img src="{SHOT}"' in page
-        assert page.count(SHOT[30:]) == 1
-        assert "img-src data:" in page
-
 
 class TestSizes:
     def test_each_has_the_cells_and_tokens_of_its_size(self) -> None:

@@ -20,7 +20,6 @@ from dsv4._playground.page_problem import PageProblem, message_and_location
 from dsv4._playground.page_request import PlaygroundContext, live_request
 from dsv4._playground.pasted_text import explain_text
 from dsv4._playground.prompt_view import prompt_text, view_prompt
-from dsv4._playground.saved_page import save_page
 from dsv4._playground.turn_list import list_turns
 from dsv4.api import ApiError
 from dsv4.errors import Error
@@ -62,7 +61,6 @@ PAGE_FUNCTIONS: dict[str, PageFunction] = {
     "cache": view_cache,
     "copy": copy_as_code,
     "live": live_request,
-    "page": save_page,
     "picture": add_picture,
     "prompt": view_prompt,
     "settings": page_settings,

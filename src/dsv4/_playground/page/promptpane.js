@@ -27,13 +27,12 @@ export class PromptPane {
 
   /**
    * `onpoint(place, how)` is called when somebody points at a part that has a place in the request,
-   * `oncopy()` when the prompt is to be copied, `onsave()` when it is to be saved as a page.
+   * `oncopy()` when the prompt is to be copied.
    * @param {import("./types.js").PageContext} context
    * @param {(place: Place | null, how: import("./types.js").Pointing) => void} onpoint
    * @param {() => unknown} oncopy
-   * @param {() => unknown} onsave
    */
-  constructor({ state, settings }, onpoint, oncopy, onsave) {
+  constructor({ state, settings }, onpoint, oncopy) {
     this.#state = state;
     this.#onpoint = onpoint;
     this.rows = new Rows({ label: "Prompt", onpoint });
@@ -55,9 +54,6 @@ export class PromptPane {
           "What to show",
           ...choicesOf(state, settings),
           button("Copy prompt", oncopy),
-          button("Save as page", onsave, {
-            title: "One HTML file with the request, the prompt and what belongs together",
-          }),
         ),
       ),
       element("div", { className: "summary" }, this.#total, this.#shares),

@@ -25,7 +25,7 @@ export function mount(root, context) {
   const { request, state } = context;
   const set = switches(context);
   const left = new RequestPane(context, lightPrompt);
-  const right = new PromptPane(context, lightRequest, copyPrompt, savePage);
+  const right = new PromptPane(context, lightRequest, copyPrompt);
   const body = () => ({ ...requestBody(request), source: sourceOf(context) });
   const shown = () => ({ ...body(), shown: state.get().shown });
   const verdict = new VerdictPane(context.tell);
@@ -221,19 +221,6 @@ export function mount(root, context) {
       context.tell("Copied the prompt.");
     } catch (error) {
       context.tell(`Nothing was copied: ${messageOf(error)}`);
-    }
-  }
-
-  async function savePage() {
-    try {
-      const saved = await context.call("page", shown());
-      if (saved === undefined) return;
-      const file = URL.createObjectURL(new Blob([saved.html], { type: "text/html" }));
-      element("a", { href: file, download: saved.name }).click();
-      setTimeout(() => URL.revokeObjectURL(file), 1000);
-      context.tell(`Saved ${saved.name}.`);
-    } catch (error) {
-      context.tell(`Nothing was saved: ${messageOf(error)}`);
     }
   }
 
