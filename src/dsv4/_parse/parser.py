@@ -174,6 +174,20 @@ class StreamParser:
             pass  # it is no text, which is refused below
         return self._read(text)
 
+    def pass_by(self, text: str, kind: type[Event]) -> str | None:
+        """Takes `text` without making an event of it, where that would be one of `kind`, or none.
+        Gives its text. None: nothing was taken, and `text` is to be fed."""
+        if (
+            kind is not self._line_words
+            or BRACKET in text
+            or not (text.isascii() or (BAR not in text and WIDE_BRACKET not in text))
+        ):
+            return None
+        if kind is self._words and _LINE_BREAK not in text:
+            self._passed.append(text)
+            return text
+        return self._shown_of(text, kind)
+
     def _in_lines(self, text: str, words: _DeltaClass) -> list[Event]:
         """Words with line breaks among them, or after some. Breaks at the end wait."""
         if (
@@ -182,11 +196,16 @@ class StreamParser:
             or (not text.isascii() and (BAR in text or WIDE_BRACKET in text))
         ):
             return self._read(text)
+        shown = self._shown_of(text, words)
+        return [words(shown)] if shown else []
+
+    def _shown_of(self, text: str, words: _DeltaClass) -> str:
+        """What can be shown of such text, with what waited before it."""
         waiting = self._newlines + text
         shown = waiting.removesuffix(_LINE_BREAK).removesuffix(_LINE_BREAK)
         self._pass(waiting, shown)
         self._words = None if self._newlines else words
-        return [words(shown)] if shown else []
+        return shown
 
     def _in_string(self, text: str, index: int) -> list[Event]:
         """Text of a string with line breaks. One at its end waits, and indentation behind it."""
@@ -358,6 +377,9 @@ class _RespelledParser(StreamParser):
             return super().feed(text)
         # What is read inert comes here by way of `feed_inert`.
         return self._feed_all(self._respelling.read(text, self._inert))
+
+    def pass_by(self, text: str, kind: type[Event]) -> str | None:
+        return None  # it may be the start of another spelling
 
     def _feed_all(self, pieces: list[tuple[str, bool]]) -> list[Event]:
         events: list[Event] = []

@@ -205,8 +205,8 @@ class EventWriter:
         self.created: int = int(time.time()) if created is None else created
         self.model: str = model or call.model
         self.outcomes: list[Outcome] = [Outcome() for _ in range(call.n)]
-        # The template for the next piece of the text that is open: which event brings it, and
-        # what stands before and after its text.
+        # The template for the next piece of the text that is open: which event of which choice
+        # brings it, and what stands before and after its text.
         self.template_event: type | None = None
         self.template_choice = 0
         self.before = self.after = ""
@@ -270,13 +270,16 @@ class EventWriter:
             event = events[0]
             kind = event.__class__
             if kind is self.template_event and choice == self.template_choice:
-                text: str = event.text  # type: ignore[union-attr]
-                if text:
-                    piece = quoted_ascii(text) if text.isascii() else quoted(text)
-                    return f"{self.before}{piece}{self.after}".encode()
+                if event.text:  # type: ignore[union-attr]
+                    return self.text_frame(event.text)  # type: ignore[union-attr]
             elif kind is ArgumentsDelta:
                 return self._arguments_frame(event, choice)  # type: ignore[arg-type]
         return self._all_frames(events, choice, logprobs)
+
+    def text_frame(self, text: str) -> bytes:
+        """More of the text that is open, which is `template_event` of `template_choice`."""
+        piece = quoted_ascii(text) if text.isascii() else quoted(text)
+        return f"{self.before}{piece}{self.after}".encode()
 
     def _arguments_frame(self, event: ArgumentsDelta, choice: int) -> bytes:
         call = self.outcomes[choice].open.get(event.index)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from dsv4._completion.events import ContentDelta, Event, ReasoningDelta
+from dsv4._completion.events import ContentDelta, ReasoningDelta
 from dsv4.api import event_writer
 from dsv4.api.errors import ApiError, ContextOverflow, as_api_error, error, error_body
 from dsv4.api.event_writer import Events, EventWriter, HeldCall, Logprobs, ProtocolEvent, Usage
@@ -203,7 +203,7 @@ class ResponsesWriter(EventWriter):
             self._event("response.output_item.added", output_index=prose.index, item=item),
             self._event("response.content_part.added", **prose.place, part=prose.part("")),
         )
-        self._open = prose
+        self._open, self.template_event = prose, kind
         prose.template = self._template(prose)
         return events
 
@@ -229,6 +229,7 @@ class ResponsesWriter(EventWriter):
 
     def _close(self, status: str) -> Events:
         prose, self._open = self._open, None
+        self.drop_template()
         if prose is None:
             return []
         text = "".join(prose.texts)
@@ -299,25 +300,14 @@ class ResponsesWriter(EventWriter):
 
     # Frames.
 
-    def frames(self, events: Sequence[Event], choice: int = 0, logprobs: Logprobs = None) -> bytes:
-        """The same as bytes of server-sent events, by a shorter way for the commonest of them.
-
-        A delta has its number too, and its text is needed again: so the way is its own."""
-        if len(events) == 1 and logprobs is None:
-            event, prose = events[0], self._open
-            if prose is not None and event.__class__ is prose.kind:
-                text: str = event.text  # type: ignore[union-attr]
-                if text:
-                    prose.texts.append(text)
-                    self._count = number = self._count + 1
-                    before, between, after = prose.template
-                    piece = (
-                        event_writer.quoted_ascii(text)
-                        if text.isascii()
-                        else event_writer.quoted(text)
-                    )
-                    return f"{before}{number}{between}{piece}{after}".encode()
-        return super().frames(events, choice, logprobs)
+    def text_frame(self, text: str) -> bytes:
+        """More of the item that is open. A delta has its number, and its text is needed again."""
+        prose = self._open
+        assert prose is not None
+        prose.texts.append(text)
+        self._count = number = self._count + 1
+        before, between, after = prose.template
+        return f"{before}{number}{between}{event_writer.quoted(text)}{after}".encode()
 
     # Events and the response they belong to.
 

@@ -207,10 +207,11 @@ class EventStream:
     has_begun: bool = False
     # Choices and keep-alives write in the order they come.
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _writers: int = 0  # how many write or wait for that
 
     def push(self, data: bytes) -> Awaitable[None] | None:
         """Writes at once where nothing is in the way, else gives what is to be awaited."""
-        if not self.has_begun or self._turn.locked() or not self.write_now(data):
+        if self._writers or not self.has_begun or not self.write_now(data):
             return self.write(data)
         if self.timer is not None:
             self.timer.sent()
@@ -218,7 +219,12 @@ class EventStream:
 
     async def write(self, data: bytes) -> None:
         begins, self.has_begun = not self.has_begun, True
-        await self._turn.acquire()
+        self._writers += 1
+        try:
+            await self._turn.acquire()
+        except BaseException:
+            self._writers -= 1
+            raise
         try:
             if self.timer is not None:
                 self.timer.sending_began()
@@ -229,6 +235,7 @@ class EventStream:
                 self.timer.sent()
         finally:
             self._turn.release()
+            self._writers -= 1
 
     async def _begin(self) -> None:
         usual = {

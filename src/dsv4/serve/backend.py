@@ -105,14 +105,23 @@ class Chunk:
 Chunks: TypeAlias = AsyncGenerator[Chunk, None]
 # Takes pieces that came together. What it returns must be awaited before more is given.
 TakeChunks: TypeAlias = Callable[[list[Chunk]], Awaitable[None] | None]
+# Takes a piece that is a text alone, with the digits of its one id, if it has one, and the field of
+# a delta that the text is of, if it is of one. False: it took nothing, and must be given the piece.
+TakeText: TypeAlias = Callable[[str, bytes, str], Awaitable[None] | bool]
+
+
+def takes_no_text(text: str, id: bytes, field: str) -> bool:
+    """Stands for what takes pieces alone."""
+    return False
 
 
 @runtime_checkable
 class PushedChunks(Protocol):
     """Pieces that can be taken as they come, in place of being waited for one by one."""
 
-    async def push(self, take: TakeChunks) -> None:
-        """Gives all pieces to `take`. Raises `BackendError`."""
+    async def push(self, take: TakeChunks, take_text: TakeText) -> None:
+        """Gives all pieces to `take`, but those that `take_text` has taken. Raises
+        `BackendError`."""
 
 
 @dataclass(frozen=True, slots=True)

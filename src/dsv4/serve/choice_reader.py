@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Iterable, Sequence
 from itertools import chain, groupby
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from dsv4._completion.events import (
     ArgumentsDelta,
@@ -32,6 +32,7 @@ from dsv4.tokens import IdParser, Tokenizer
 from dsv4.trajectories.recorded_calls import WeightsSpan
 from dsv4.trajectories.routed_experts import RoutedExperts
 
+TextKind: TypeAlias = type[ContentDelta] | type[ReasoningDelta]
 # A short piece takes twenty times the memory of its letters: pieces are joined when this many wait.
 _MOST_UNJOINED = 32
 
@@ -44,15 +45,30 @@ class EventLog:
         self.joins = joins
         self._events: list[Event] = []
         self._loose: list[Event] = []
+        # Texts without an event, all of one kind, behind those.
+        self._texts: list[str] = []
+        self._kind: TextKind | None = None
 
     def add(self, events: list[Event]) -> None:
+        if self._texts:
+            self._join()
         self._loose += events
         if self.joins and len(self._loose) >= _MOST_UNJOINED:
             self._join()
 
+    def add_text(self, text: str, kind: TextKind) -> None:
+        """Adds what an event of `kind` would say."""
+        if kind is not self._kind or len(self._texts) >= _MOST_UNJOINED:
+            self._join()
+            self._kind = kind
+        self._texts.append(text)
+
     def _join(self) -> None:
         self._events += joined_events(self._loose) if self.joins else self._loose
         self._loose = []
+        if self._kind is not None and self._texts:
+            self._events.append(self._kind("".join(self._texts)))
+            self._texts = []
 
     def all(self) -> list[Event]:
         """Every event so far."""
@@ -232,6 +248,12 @@ class ChoiceReader(ABC):
             self._logprobs.give(_entries(chunk), events)
         return events
 
+    @abstractmethod
+    def pass_by(self, text: str, id: bytes, field: str, kind: TextKind) -> str | None:
+        """Takes a piece that is a text alone, as `TakeText` gives it, without making an event of
+        it, where that would be one of `kind`, or none, and no log probabilities are asked for.
+        Gives the event's text. None: nothing was taken."""
+
     def _note_finish(self, chunk: Chunk) -> None:
         """Some servers give two reasons. One that says that the text was cut counts."""
         reason, before = read_finish(chunk.finish), ended_by(self.finish)
@@ -344,6 +366,22 @@ class CompletionReader(ChoiceReader):
             return []
         self.sampled_text.append(chunk.text)
         return self._text.feed(chunk.text)
+
+    def pass_by(self, text: str, id: bytes, field: str, kind: TextKind) -> str | None:
+        if not id:
+            shown = self._text.pass_by(text, kind)
+            if shown is not None:
+                self.sampled_text.append(text)
+        elif self._ids is None or self.arrivals is not None:
+            return None
+        else:
+            number = int(id)
+            shown = self._ids.pass_by(number, text, kind)
+            if shown is not None:
+                self.sampled_ids.append(number)
+        if shown:
+            self._log.add_text(shown, kind)
+        return shown
 
     def end(self) -> list[Event]:
         parser = self._ids if self.has_ids and self._ids is not None else self._text

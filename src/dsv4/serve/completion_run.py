@@ -32,10 +32,10 @@ from dsv4.api.protocols import ApiProtocol
 from dsv4.api.request_fields import JsonObject
 from dsv4.serve import asgi
 from dsv4.serve.access.api_keys import Key
-from dsv4.serve.backend import AnyBackend, BackendError, BackendOverflow, Chunks
+from dsv4.serve.backend import AnyBackend, BackendError, BackendOverflow, Chunks, TakeText
 from dsv4.serve.choice_reader import ChoiceReader, total_usage
 from dsv4.serve.gateway_state import GatewayState
-from dsv4.serve.generation import Generation, PassEvents
+from dsv4.serve.generation import FindTextWay, Generation, PassEvents
 from dsv4.serve.images.sent_images import picture_ids
 from dsv4.serve.observe.logs import by_itself, log_healed
 from dsv4.serve.observe.records import Exchange
@@ -43,6 +43,7 @@ from dsv4.serve.prepared_request import PreparedRequest
 from dsv4.serve.reported_route import BrokenOff, client_error, is_expected
 from dsv4.serve.sessions.session_calls import SessionEntry
 from dsv4.serve.storage.stored_turns import SampledCall, SampledTurn
+from dsv4.serve.text_way import TextWay
 from dsv4.serve.upstreams.engine_pool import EngineLease, PromptPrefix
 from dsv4.trajectories.recorded_calls import CallState
 
@@ -214,10 +215,13 @@ class CompletionRun(ABC, Generic[PreparedT]):
         }
 
     async def _generate(
-        self, deliver: PassEvents, alive: Callable[[], Awaitable[None]] | None
+        self,
+        deliver: PassEvents,
+        alive: Callable[[], Awaitable[None]] | None,
+        text_way: FindTextWay | None = None,
     ) -> None:
         try:
-            await self._generation.run(deliver, alive)
+            await self._generation.run(deliver, alive, text_way)
         except BackendOverflow as error:
             # Only the backend knew that the prompt is too long. Clients look for both numbers.
             limit = error.limit or self._server.model.context
@@ -274,6 +278,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
         # A sealed turn goes out where the reasoning ends: what follows must wait for its own end.
         seals = self._server.storage.turns.seal is not None
         later: list[tuple[int, list[Event]]] | None = [] if seals else None
+        is_plain = not (seals or self._prepared.call.logprobs)
 
         def deliver(choice: int, events: list[Event]) -> Awaitable[None] | None:
             if later is not None:
@@ -284,12 +289,15 @@ class CompletionRun(ABC, Generic[PreparedT]):
                 data = start + data
             return stream.push(data) if data else None
 
+        def text_way(choice: int, reader: ChoiceReader) -> TakeText:
+            return TextWay(reader, choice, writer, stream, timer)
+
         async def alive() -> None:
             start = None if stream.has_begun else self._first_events(writer)
             await stream.write(frames(start or writer.keep_alive()))
 
         try:
-            await self._generate(deliver, alive)
+            await self._generate(deliver, alive, text_way if is_plain else None)
             for choice, events in later or ():
                 await stream.write(framed(events, choice))
             last = writer.finish(usage=self.usage, reason=self._reason())

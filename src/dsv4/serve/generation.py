@@ -13,7 +13,15 @@ from typing import TypeAlias
 
 from dsv4._completion.events import ContentDelta, Event, ReasoningDelta
 from dsv4.serve.asgi import ClientGone, StreamTimer
-from dsv4.serve.backend import BackendError, Chunk, Chunks, PushedChunks, TakeChunks
+from dsv4.serve.backend import (
+    BackendError,
+    Chunk,
+    Chunks,
+    PushedChunks,
+    TakeChunks,
+    TakeText,
+    takes_no_text,
+)
 from dsv4.serve.choice_reader import ChoiceReader, joined_events
 from dsv4.serve.settings import Settings
 
@@ -27,6 +35,8 @@ OpenStream: TypeAlias = Callable[[int], Chunks]
 TakesOver: TypeAlias = Callable[[int, BackendError], bool]
 # Gets the index of a choice, and events of it. What it returns must be awaited before the next.
 PassEvents: TypeAlias = Callable[[int, list[Event]], Awaitable[None] | None]
+# Gets the index of a choice, and what reads it.
+FindTextWay: TypeAlias = Callable[[int, ChoiceReader], TakeText]
 
 
 @dataclass(eq=False, repr=False)
@@ -47,6 +57,7 @@ class Generation:
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
     _failure: Exception | None = None
     _alive: Callable[[], Awaitable[None]] | None = None
+    _text_way: FindTextWay | None = None
     _is_large: bool = False  # what takes long is read in threads
     _has_begun: bool = False  # something has gone to the client: it is too late to try again
 
@@ -110,13 +121,18 @@ class Generation:
 
     # The run.
 
-    async def run(self, deliver: PassEvents, alive: Callable[[], Awaitable[None]] | None) -> None:
+    async def run(
+        self,
+        deliver: PassEvents,
+        alive: Callable[[], Awaitable[None]] | None,
+        text_way: FindTextWay | None = None,
+    ) -> None:
         """Generates to the end.
 
-        `deliver` gets the events that have come; `alive` is called when nothing has been passed for
-        a while. Raises `BackendError` or `ClientGone`.
+        `deliver` gets the events that have come, but for texts that `text_way` takes; `alive` is
+        called when nothing has been passed for a while. Raises `BackendError` or `ClientGone`.
         """
-        self._alive = alive
+        self._alive, self._text_way = alive, text_way
         loop = asyncio.get_running_loop()
         self._tasks += [loop.create_task(self._pump(n, deliver)) for n in range(len(self._readers))]
         try:
@@ -202,7 +218,8 @@ class Generation:
         stream = self._opened(choice)
         with suppress(_Enough):
             if isinstance(stream, PushedChunks):
-                await stream.push(taken)
+                way = self._text_way
+                await stream.push(taken, way(choice, reader) if way else takes_no_text)
             else:
                 await _pulled(stream, taken)
 

@@ -753,6 +753,14 @@ class IdParser:
                 events += self._parser.feed(token)
         return events
 
+    def pass_by(self, id: int, text: str, kind: type[Event]) -> str | None:
+        """Takes an id without making an event of it, where its text is `text` and that would be one
+        of `kind`, or none. Gives the event's text. None: nothing was taken, and the id is to be
+        fed."""
+        if self._in_character or self._spelled or id in self._acting:
+            return None
+        return self._parser.pass_by(text, kind) if self._bytes_of.get(id) == text.encode() else None
+
     def feed(self, text: str) -> list[Event]:
         """The events that `text` brings, in which special tokens are spelled."""
         return [*self._feed_bytes(b"", final=True), *self._parser.feed(text)]

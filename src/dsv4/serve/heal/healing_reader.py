@@ -29,7 +29,7 @@ from dsv4._format.tokens import THINK_END, THINK_START, Special
 from dsv4.api import ApiRequest
 from dsv4.api.api_request import protocol_call_id
 from dsv4.serve.backend import BackendError, Chunk, read_text
-from dsv4.serve.choice_reader import ChoiceReader
+from dsv4.serve.choice_reader import ChoiceReader, TextKind
 from dsv4.serve.heal.chat_delta import (
     LastMessage,
     OtherChoice,
@@ -112,6 +112,19 @@ class HealingReader(ChoiceReader):
             if name in _TEXT_FIELDS and value and value.__class__ is str:
                 return self._say(value, _TEXT_FIELDS[name])
         return self._read_fields(delta)
+
+    def pass_by(self, text: str, id: bytes, field: str, kind: TextKind) -> str | None:
+        reasoning = _TEXT_FIELDS.get(field)
+        if self._content_first is not False or reasoning is not self._in_reasoning:
+            return None
+        if kind is not (ReasoningDelta if reasoning else ContentDelta):
+            return None
+        shown = self._parser.pass_by(text, kind)
+        if shown is not None:
+            self.sampled_text.append(text)
+            if shown:
+                self._log.add_text(shown, kind)
+        return shown
 
     def _note_finish(self, chunk: Chunk) -> None:
         super()._note_finish(chunk)

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from dsv4._format.tokens import EOS
 from dsv4.api.request_fields import JsonObject
 from dsv4.errors import short_repr
-from dsv4.serve.backend import BackendError, Chunk, Chunks, TakeChunks
+from dsv4.serve.backend import BackendError, Chunk, Chunks, TakeChunks, TakeText, takes_no_text
 from dsv4.serve.heal.chat_delta import LastMessage
 from dsv4.serve.upstreams.answer_reader import AnswerReader, parse_event
 from dsv4.serve.upstreams.http_client import HttpConnection, HttpError, InflatedBody, body_of
@@ -52,7 +52,7 @@ class ChunkReader:
         self._goes_on = False  # behind a reason: then it was none, and only an end of the stream is
         # That of the last events, and the same while it can be used.
         self._form: EventForm | None = None
-        self._usable_form: EventForm | None = None
+        self.usable_form: EventForm | None = None
         # How many events must be read in the usual way before the form is looked for, and then
         # before it is looked for again: some servers send no two alike.
         self._until_look = 0 if by_form else _NEVER
@@ -79,11 +79,13 @@ class ChunkReader:
 
     def feed(self, data: bytes) -> list[Chunk]:
         """The pieces that more of the body completes; with nothing, those that its end does."""
-        if self._usable_form is not None:
-            chunk = self._usable_form.chunk(data)
-            if chunk is not None:
-                self._last = chunk
-                return [chunk]
+        form = self.usable_form
+        if form is not None and (text := form.read(data)) is not None:
+            return [self.made(form, text)]
+        return self.feed_other(data)
+
+    def feed_other(self, data: bytes) -> list[Chunk]:
+        """The pieces of what is not of the usual form."""
         chunks: list[Chunk] = []
         for event in self._answer.feed(data) if data else self._answer.end():
             read = _read_chunk(self._read_event, event)
@@ -96,8 +98,13 @@ class ChunkReader:
         is_long = self._answer.held_size > LARGE_EVENT // 2
         self.takes_more = not (self.has_reason or self._answer.is_done or is_long)
         is_usable = self.takes_more and self._answer.is_between_events
-        self._usable_form = self._form if is_usable else None
+        self.usable_form = self._form if is_usable else None
         return chunks
+
+    def made(self, form: EventForm, text: tuple[str, bytes]) -> Chunk:
+        """The piece that the text of an event of the usual form makes."""
+        self._last = chunk = form.make(*text)
+        return chunk
 
     def _note(self, chunk: Chunk, had_reason: bool) -> None:
         """What a piece says of the end."""
@@ -168,9 +175,10 @@ class AnswerChunks(AsyncGenerator[Chunk, None]):
                     break
             await self._end(answer)
 
-    async def push(self, take: TakeChunks) -> None:
-        """Gives the pieces to `take`, most of them at the moment when their bytes come: every token
-        passes here, and to wake a task for each takes as long as all that is done with it."""
+    async def push(self, take: TakeChunks, take_text: TakeText = takes_no_text) -> None:
+        """Gives the pieces to `take`, or their texts to `take_text`, most of them at the moment
+        when their bytes come: every token passes here, and to wake a task for each takes as long
+        as all that is done with it."""
         reader = self._reader
         async with self._open() as answer:
             body = body_of(answer)
@@ -181,7 +189,7 @@ class AnswerChunks(AsyncGenerator[Chunk, None]):
                 if not data:
                     break
                 if body is answer and reader.takes_more:
-                    direct = _DirectWay(reader, take)
+                    direct = _DirectWay(reader, take, take_text)
                     await answer.pass_to(direct)
                     await direct.settle()
             await self._end(answer)
@@ -204,17 +212,28 @@ class AnswerChunks(AsyncGenerator[Chunk, None]):
 class _DirectWay:
     """Gives what comes on a connection to whoever takes it, until something has to wait."""
 
-    def __init__(self, reader: ChunkReader, take: TakeChunks) -> None:
+    __slots__ = ("_error", "_reader", "_take", "_take_text", "_waiting")
+
+    def __init__(self, reader: ChunkReader, take: TakeChunks, take_text: TakeText) -> None:
         self._reader = reader
         self._take = take
+        self._take_text = take_text
         self._waiting: Awaitable[None] | None = None
         self._error: Exception | None = None
 
     def __call__(self, data: bytes) -> bool:
         """Whether more can be taken in this way."""
         reader = self._reader
+        form = reader.usable_form
         try:
-            self._waiting = self._take(reader.feed(data))
+            # Nearly all events take the first way: no piece is made, and no list of pieces.
+            if form is not None and (text := form.read(data)) is not None:
+                taken = self._take_text(*text, form.field)
+                if taken is True:
+                    return True
+                self._waiting = taken or self._take([reader.made(form, text)])
+            else:
+                self._waiting = self._take(reader.feed_other(data))
         except Exception as error:  # which is for whoever waits, and not for the parser of HTTP
             self._error = error
             return False
