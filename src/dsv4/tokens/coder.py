@@ -150,6 +150,7 @@ class Coder:
         self._engine: TextEncoder | None = None
         self._remembered = lru_cache(REMEMBERED_RUNS)(self._fresh_ids)
         self._checked: dict[Dialect, dict[str, int]] = {}
+        self._acting: dict[Dialect, dict[int, str]] = {}
 
     @classmethod
     def load(
@@ -415,11 +416,16 @@ class Coder:
             raise VocabularyError(f"{self.vocabulary.name} has no special token {token}")
         return id
 
-    def acting_ids(self, dialect: Dialect) -> dict[int, str]:
+    def acting_ids(self, dialect: Dialect) -> Mapping[int, str]:
         """The tokens that mean something in a completion of `dialect`, by their ids.
 
         Raises a `VocabularyError` where one is missing that every completion may have.
         """
+        if dialect not in self._acting:
+            self._acting[dialect] = self._acting_ids(dialect)
+        return self._acting[dialect]
+
+    def _acting_ids(self, dialect: Dialect) -> dict[int, str]:
         own, added = dialect.tokens, self._named_for(dialect).added | self.vocabulary.added
         needed = own.bos, own.eos, own.think_start, own.think_end, dialect.tags.dsml
         missing = [token for token in needed if token not in added]
