@@ -19,10 +19,12 @@ import pytest
 import dsv4
 from dsv4.profiles import official_api
 from dsv4.profiles.official_request import read_official
+from loading import ROOT
 from parts import fewer
 from rows import each_row
 
 TABLE = Path(__file__).with_name("official_rules.jsonl")
+RULE_TESTS = Path(__file__).with_name("rule_tests.jsonl")
 ROWS = [json.loads(line) for line in TABLE.read_text("utf-8").splitlines()]
 USER = {"role": "user", "content": "hi"}
 PNG = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJ"
@@ -46,6 +48,21 @@ def test_status_and_words(row: dict[str, Any]) -> None:
         assert status == row["status"], text
         assert text == row.get("words", text)
         assert text.endswith(row.get("ends", ""))
+
+
+def test_every_rule_of_the_page_has_its_tests() -> None:
+    """Or a reason why it has none: what only the API's own servers can show."""
+    rules = json.loads((ROOT / "docs/official_api_rules.json").read_text("utf-8"))["rules"]
+    listed = {row["rule"]: row for row in map(json.loads, RULE_TESTS.read_text().splitlines())}
+    assert [rule["id"] for rule in rules] == list(listed)
+    notes = {row["note"] for row in ROWS}
+    for rule, row in listed.items():
+        assert row.get("why") or row["rows"] or row["tests"], rule
+        assert notes.issuperset(row.get("rows", ())), rule
+        for place in row.get("tests", ()):
+            file, _, name = place.partition("::")
+            text = (ROOT / "tests" / file).read_text("utf-8")
+            assert f"def {name.rpartition('::')[2]}" in text, place
 
 
 @pytest.mark.parametrize(("count", "status"), [(600, 200), (601, 400)])

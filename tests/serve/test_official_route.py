@@ -9,6 +9,7 @@ from gateway import gateway, run
 
 from dsv4.profiles import official_api
 from dsv4.serve import Settings
+from dsv4.serve.served_model import ServedModel
 from dsv4.serve.settings import SettingError
 from loading import loaded
 
@@ -95,6 +96,28 @@ def test_a_prefix_is_taken_under_beta_alone() -> None:
             assert (await g.post("/beta/chat/completions", body))[0] == 200
             status, _, answer = await g.post("/chat/completions", body)
             assert (status, answer["error"]["message"]) == (400, official_api.words("prefix-beta"))
+
+    run(scenario())
+
+
+def test_the_context_holds_the_prompt_and_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ServedModel, "context", 64)
+
+    async def scenario() -> None:
+        async with gateway(stand_in="deepseek-api") as g:
+            body = {"model": "deepseek-flash", "messages": [USER]}
+            assert (await g.post("/chat/completions", body))[0] == 200
+            assert (await g.post("/chat/completions", {**body, "max_tokens": 33}))[0] == 200
+            status, _, answer = await g.post("/chat/completions", {**body, "max_tokens": 34})
+            asked = {"context": 64, "total": 65, "prompt": 31, "completion": 34}
+            assert (status, answer["error"]["message"]) == (
+                400,
+                official_api.words("window", **asked),
+            )
+            long = {**body, "messages": [{"role": "user", "content": "hi " * 99}]}
+            status, _, answer = await g.post("/chat/completions", long)
+            assert status == 400
+            assert "maximum context length is 64 tokens" in answer["error"]["message"]
 
     run(scenario())
 

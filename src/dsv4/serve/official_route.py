@@ -7,7 +7,7 @@ from __future__ import annotations
 from contextlib import aclosing
 from dataclasses import replace
 
-from dsv4.api import ApiError, ApiRequest
+from dsv4.api import ApiError, ApiRequest, ContextOverflow
 from dsv4.api.api_request import ProtocolName
 from dsv4.api.protocols import PROTOCOLS
 from dsv4.api.request_fields import JsonObject
@@ -19,12 +19,15 @@ from dsv4.profiles.server_requests import OFFICIAL_DIALECTS
 from dsv4.profiles.text_shields import shielded, unshielded
 from dsv4.serve import asgi
 from dsv4.serve.backend import AnyBackend, Chunks, Counts
+from dsv4.serve.completion_run import CompletionClient
 from dsv4.serve.gateway_state import GatewayState
-from dsv4.serve.prompt_route import PromptRoute, PromptRun
+from dsv4.serve.prepared_request import ReceivedRequest
+from dsv4.serve.prompt_route import PromptedRequest, PromptRoute, PromptRun
 
 BETA_PREFIX = "/beta"
 # What has nothing to do with the prompt, and is read as everywhere.
 _OPTIONS = ("max_tokens", "stream", "stream_options", "stop", "logprobs", "top_logprobs")
+_LENGTH_FIELDS = ("max_tokens", "max_output_tokens")
 # The answer's length where a request names none: without thinking, with it, with effort max.
 _LENGTHS = {"off": 8_192, "low": 65_536, "high": 65_536, "max": 131_072}
 
@@ -51,6 +54,23 @@ class OfficialRoute(PromptRoute):
     def __init__(self, server: GatewayState, protocol: ProtocolName, is_beta: bool = False) -> None:
         super().__init__(server, protocol)
         self._is_beta = is_beta
+
+    async def _prepare(
+        self, received: ReceivedRequest, client: CompletionClient
+    ) -> PromptedRequest:
+        """The request, unless its prompt and what it asks for are more than the context. A length
+        that it does not name is what the context leaves."""
+        context, length = self._server.model.context, received.call.max_tokens
+        try:
+            prepared = await super()._prepare(received, client)
+            tokens = prepared.encoded.tokens
+        except ContextOverflow as error:
+            tokens = error.tokens
+        asks = any(received.body.get(name) is not None for name in _LENGTH_FIELDS)
+        if tokens + (length if asks else 1) > context:
+            numbers = {"prompt": tokens, "completion": length, "total": tokens + length}
+            raise ApiError(official_api.words("window", context=context, **numbers))
+        return prepared
 
     def _error_body(self, scope: asgi.Scope, error: ApiError) -> tuple[int, JsonObject]:
         kind = "invalid_request_error" if error.status < 500 else "server_error"
