@@ -8,7 +8,7 @@ import pytest
 
 from dsv4._completion.declared import DeclaredTools
 from dsv4._parse.blocks import BlockReader
-from dsv4._parse.calls import CallReader
+from dsv4._parse.call_reader import CallReader
 from dsv4._parse.lexer import read_tag
 from dsv4._parse.prose import ProseReader
 from dsv4._parse.tag import CALL_TAGS, TOKENS, Tag

@@ -13,7 +13,7 @@ from dsv4._completion.reasons import Ended
 from dsv4._format import tokens
 from dsv4._parse import quotations
 from dsv4._parse.after_calls import read_after
-from dsv4._parse.calls import begin_call, next_part
+from dsv4._parse.call_reader import begin_call, next_part
 from dsv4._parse.quoting import QUOTES_AN_INVOKE
 from dsv4._parse.reading import BLOCK, PROSE, Block, ParserState, Reading
 from dsv4._parse.strict_alongside import StrictAlongside

@@ -15,9 +15,9 @@ from dsv4._format import tokens
 from dsv4._format.spellings import BAR, ECHO, JSON_WRAPPERS
 from dsv4._parse import after_calls, cut_calls, loose_parts, named_tokens, quotations
 from dsv4._parse.blocks import open_block
-from dsv4._parse.calls import begin_call
+from dsv4._parse.call_reader import begin_call
 from dsv4._parse.lexer import PLAIN_LABEL, PLAIN_NAME
-from dsv4._parse.odd_calls import OddCalls, find_native_calls, find_plain_calls
+from dsv4._parse.plain_and_native import OddCalls, find_native_calls, find_plain_calls
 from dsv4._parse.quoting import QUOTES, Quoting
 from dsv4._parse.reading import PROSE, ParserState, Reading
 from dsv4._parse.stop_strings import StopStrings

@@ -7,7 +7,7 @@ from dsv4._completion.reasons import Ended
 from dsv4._completion.strict import read_strictly
 from dsv4._parse import quotations
 from dsv4._parse.blocks import BlockReader
-from dsv4._parse.calls import CallReader
+from dsv4._parse.call_reader import CallReader
 from dsv4._parse.prose import ProseReader
 from dsv4._parse.reading import ParserState, Reading
 from dsv4._parse.text_buffer import Steps

@@ -10,7 +10,7 @@ from dsv4._completion.json_text import json_string, member_text
 from dsv4._completion.limits import LONGEST_REMARK
 from dsv4._completion.patterns import pattern
 from dsv4._format import tokens
-from dsv4._parse.open_call import Call
+from dsv4._parse.call import Call
 from dsv4._parse.quoting import QUOTES_A_CLOSE
 from dsv4._parse.reading import Reading
 from dsv4._parse.tag import CALL_TAGS, TOKENS, Tag

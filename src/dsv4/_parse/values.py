@@ -20,8 +20,8 @@ from dsv4._completion.limits import LONGEST_SPACE
 from dsv4._completion.patterns import pattern
 from dsv4._format import tokens
 from dsv4._format.spellings import BAR, CDATA, JSON_ARGUMENTS, PARAMETER_PREFIX
+from dsv4._parse.call import RAW_PARAMETER, Body, Call, GivenValue
 from dsv4._parse.json_calls import JsonCalls, complete_calls, json_calls_in
-from dsv4._parse.open_call import RAW_PARAMETER, Body, Call, GivenValue
 from dsv4._parse.reading import ParserState, Reading
 from dsv4._parse.tag import CALL_TAGS, Tag
 from dsv4._parse.text_buffer import Steps

@@ -14,7 +14,7 @@ from dsv4._completion.limits import LONGEST_NAME
 from dsv4._completion.patterns import pattern
 from dsv4._completion.reasons import Ended
 from dsv4._format import spellings
-from dsv4._parse.calls import CallReader, begin_call
+from dsv4._parse.call_reader import CallReader, begin_call
 from dsv4._parse.json_calls import json_calls_in
 from dsv4._parse.lexer import read_tag
 from dsv4._parse.reading import Block, Reading

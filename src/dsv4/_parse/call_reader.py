@@ -13,7 +13,7 @@ from dsv4._completion.limits import LONGEST_REMARK
 from dsv4._completion.patterns import pattern
 from dsv4._format.spellings import CLOSING_BRACKETS
 from dsv4._parse.after_calls import read_after
-from dsv4._parse.open_call import Call
+from dsv4._parse.call import Call
 from dsv4._parse.reading import INVOKE, ParserState, Reading
 from dsv4._parse.tag import MAYBE_TAG, TOKENS, PartialTag, Tag
 from dsv4._parse.text_buffer import Steps, TextBuffer
