@@ -88,7 +88,8 @@ def opening_at_end(text: str) -> tuple[int, str] | None:
     text = text.rstrip()
     if not text.endswith(_ENDS_OPENING) and "#+" not in text[-_LONGEST_ORG:]:
         return None
-    match = _LAST.search(text)
+    # An element begins at the last bracket, all else in the last line.
+    match = _LAST.search(text, max(text.rfind("<" if text[-1] == ">" else "\n"), 0))
     if match is None:
         return None
     if match["open_cdata"]:
