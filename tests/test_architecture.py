@@ -338,6 +338,50 @@ def branches_on_releases(tree: ast.AST) -> Iterator[int]:
                 yield part.lineno  # type: ignore[attr-defined]
 
 
+# Who takes tokens of V4 for those of the prompt at hand, and why that is right there. All others
+# ask the dialect, whose spelling may be another (tests/core/test_respelling.py).
+RELEASES_ALONE = "it serves or reads releases, by their names: all spell these tokens in one way"
+V4S_OWN = {
+    "dsv4._check": "it looks for what people and other programs write into texts",
+    "dsv4._cli": RELEASES_ALONE,
+    "dsv4._completion": "V4's are its defaults, and signs that are quick to look for",
+    "dsv4._decode": "they are signs that are quick to look for",
+    "dsv4._playground": RELEASES_ALONE,
+    "dsv4._why": "it recognises what strangers paste, of whatever release",
+    "dsv4.compat": "the names and constants of the modules that were released",
+    "dsv4.dataset": RELEASES_ALONE,
+    "dsv4.grammar": "ends of tokens that are quick to look for; the grammar has the dialect's",
+    "dsv4.profiles": "they are the constants of other people's servers",
+    "dsv4.serve": RELEASES_ALONE,
+    "dsv4.verify": "it asks servers, and reads what they say",
+}
+
+
+def takes_tokens_of_v4(path: Path) -> bool:
+    tree = ast.parse(path.read_text("utf-8"))
+    imported = [
+        alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module == "dsv4._format.tokens"
+        for alias in node.names
+    ]
+    asked = [
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "tokens"
+    ]
+    return any(re.fullmatch("[A-Z][A-Z0-9_]+", name) for name in (*imported, *asked))
+
+
+def test_who_takes_tokens_of_v4_for_those_at_hand() -> None:
+    users = {
+        ".".join(name.split(".")[:2]) for name, path in MODULES.items() if takes_tokens_of_v4(path)
+    }
+    assert users - {"dsv4._format", "dsv4._encode", "dsv4._parse"} == V4S_OWN.keys()
+
+
 def test_no_code_branches_on_a_release() -> None:
     known = set(dsv4.DIALECTS) | {dsv4.V3_2_SERVED.name}
     assert known == RELEASES

@@ -16,6 +16,7 @@ import dsv4
 from dsv4._completion.message import assemble
 from dsv4._format.tokens import Special
 from dsv4._view.view_rows import view_of
+from dsv4.compat.release import ReleasedFunctions
 from dsv4.compat.templates import chat_template
 from dsv4.grammar import for_request
 from dsv4.tokens import IdParser
@@ -235,6 +236,26 @@ def test_the_view_knows_it(case: Case) -> None:
     for prompt, own in prompts(case):
         if isinstance(case.was, Special):
             assert styles(own) == styles(prompt)
+
+
+@pytest.mark.parametrize("case", part(CASES, 29), ids=str)
+def test_checks_know_it(case: Case) -> None:
+    open_turn = [{"role": "user", "content": "Look."}, {"role": "assistant", "content": "So."}]
+    for messages in (*conversations(case.dialect.name), open_turn):
+        found = [
+            [(each.kind, each.location) for each in dsv4.check(asked, purpose="training")]
+            for asked in (request(messages, case.dialect), request(messages, case.mine))
+        ]
+        assert found[0] == found[1]
+
+
+@respelled
+def test_the_released_functions_write_it(case: Case) -> None:
+    functions = (ReleasedFunctions(case.dialect), ReleasedFunctions(case.mine))
+    if case.dialect.layout == "v4":
+        for messages in conversations(case.dialect.name):
+            texts = [each.encode_messages(messages, "thinking") for each in functions]
+            assert texts[1].replace(case.now, case.was) == texts[0]
 
 
 def completion(case: Case, dialect: dsv4.Dialect) -> tuple[dsv4.Request, str]:

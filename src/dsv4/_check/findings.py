@@ -10,7 +10,6 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from dsv4._encode.inputs import fields_of, maybe_dict, maybe_list
 from dsv4._encode.prompt import Piece, Prompt
 from dsv4._encode.turns import NATIVE
-from dsv4._format import tokens
 from dsv4._format.texts import read_table
 from dsv4._inputs.request_bodies import ReadBody
 from dsv4.api.body_reader import recognise
@@ -262,10 +261,11 @@ class CheckedConversation:
     @cached_property
     def opened(self) -> set[int | None]:
         """The messages that the assistant's token opens."""
+        own = self.prompt.dialect.tokens.assistant
         return {
             piece.message
             for piece in self.prompt.pieces
-            if piece.field == "header" and piece.text == tokens.ASSISTANT
+            if piece.field == "header" and piece.text == own
         }
 
     @cached_property

@@ -297,8 +297,9 @@ def _with_reasoning(conversation: CheckedConversation) -> Iterator[tuple[int, st
 
 
 def unsupported_content(conversation: CheckedConversation) -> Iterator[RuleFinding]:
+    named = conversation.prompt.dialect.texts.unsupported_start
     for piece in conversation.prompt.pieces:
-        if piece.origin == "template" and piece.field == "content" and piece.text == UNSUPPORTED[0]:
+        if piece.origin == "template" and piece.field == "content" and piece.text == named:
             yield _only_named(conversation, conversation.location_of(piece))
     if not conversation.is_sent or UNSUPPORTED[0] in str(conversation.body):
         return

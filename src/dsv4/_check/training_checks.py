@@ -175,9 +175,9 @@ LEAK_RULES = (leaked_markup, markup_of_other_models)
 
 def answers_without_reasoning(conversation: CheckedConversation) -> Iterator[RuleFinding]:
     """Answers in which the end of thinking follows directly on its start."""
-    before = ""
+    own, before = conversation.prompt.dialect.tokens, ""
     for piece in conversation.prompt.pieces:
-        if piece.text == tokens.THINK_END and before == tokens.THINK_START:
+        if piece.text == own.think_end and before == own.think_start:
             index = piece.message if piece.message is not None else conversation.last
             problem = "no reasoning, where thinking is on (--mode chat trains without thinking)"
             yield RuleFinding("no_reasoning", ("messages", index), problem)

@@ -117,7 +117,7 @@ class HealingRoute(CompletionRoute[HealedRequest]):
         if not (self._server.model.is_official and may_be_native(self._protocol, data)):
             return None
         headers = asgi.headers_of(scope)
-        body = read_json(data, self._server.settings.max_depth)
+        body = read_json(data)
         keeps = self._server.storage.turns.store is not None and body.get("store") is not False
         native = native_body(body, self._protocol, keeps)
         if native is None or report.key is None or not adapts(headers):
