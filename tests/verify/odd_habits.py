@@ -123,6 +123,10 @@ def _asks_for_less(least: int) -> Callable[[Body], bool]:
     return lambda body: body.get("max_tokens", body.get("max_completion_tokens", least)) < least
 
 
+def _is_whole(body: Body) -> bool:
+    return "messages" in body and not body.get("stream")
+
+
 # A refusal of so much leaves nothing to be named by; and tools that are refused are a fault.
 HIDING = frozenset({"efforts", "systems", "tools", "extra fields and efforts"})
 REFUSALS = _all(
@@ -135,6 +139,10 @@ REFUSALS = _all(
             is_silent=True,
         )
         for name, (test, words) in _named_refusals().items()
+    ),
+    *(
+        Habit(f"takes streams alone{' without a word' * (not words)}", _refusing(_is_whole, words))
+        for words in ("only stream=true is supported", "")
     ),
     Habit("refuses streams", _refusing(_has("stream"), "no streams"), is_silent=True),
     Habit("refuses usage in streams", _refusing(_has("stream_options"), "unknown"), is_silent=True),
@@ -153,6 +161,10 @@ REFUSALS = _all(
 
 
 # Usage.
+
+
+def _twice_in_streams(count: int, body: Body) -> int:
+    return count * (2 if body.get("stream") else 1)
 
 
 def _usage(change: Callable[[Habitual, Usage, Body], Usage]) -> Answering:
@@ -351,10 +363,13 @@ def _answers(change: Callable[[dict[str, Any]], None]) -> Answering:
     return reply
 
 
-def _always_stops(holder: dict[str, Any]) -> None:
-    for choice in holder.get("choices", ()):
-        if choice.get("finish_reason"):
-            choice["finish_reason"] = "stop"
+def _always_ends(reason: str) -> Callable[[dict[str, Any]], None]:
+    def change(holder: dict[str, Any]) -> None:
+        for choice in holder.get("choices", ()):
+            if choice.get("finish_reason"):
+                choice["finish_reason"] = reason
+
+    return change
 
 
 def _finishing(reason: str | None) -> Callable[[dict[str, Any]], None]:
@@ -468,7 +483,11 @@ UNREAD = frozenset(
 )
 SHORT = frozenset({"history-truncated", "system-dropped", "counts-constant"})
 ANSWERS = _all(
-    Habit("always stops", _answers(_always_stops), frozenset({"billing-finish"})),
+    Habit("always stops", _answers(_always_ends("stop")), frozenset({"billing-finish"})),
+    Habit(
+        "always calls tools", _answers(_always_ends("tool_calls")), frozenset({"billing-finish"})
+    ),
+    Habit("always cuts", _answers(_always_ends("length")), frozenset({"output-length"})),
     *(
         Habit(f"answers as {name}", _answers(_named(name)), frozenset({"billing-model"}))
         for name in ("gpt-4o-mini", "deepseek-v3", "qwen3-235b-a22b")
@@ -484,7 +503,8 @@ ANSWERS = _all(
     Habit("filters some requests", _filtering, is_silent=True),
     Habit("writes four tokens at least", _at_least(4), frozenset({"max-tokens-ignored"})),
     Habit("ignores streams", _ignoring_streams),
-    Habit("has no usage in streams", _streams_without_usage),
+    Habit("has no usage in streams", _streams_without_usage, frozenset({"billing-streams"})),
+    Habit("counts streams twice", _counted(_twice_in_streams), frozenset({"counts-vary"}), True),
     Habit("has usage twice in streams", _usage_twice, is_silent=True),
     Habit("has usage in every event", _usage_in_every_event, is_silent=True),
     Habit("sends an empty event", _empty_event, is_silent=True),

@@ -26,6 +26,8 @@ from dsv4.verify.verdicts import ServerVerdict
 LEAST_ODD = 2
 # So many answers that were cut must end as if they were whole.
 LEAST_CUT = 4
+# How an answer ends that was not cut.
+WHOLE_FINISHES = ("stop", "tool_calls", "function_call")
 # A request with as many characters has more than a hundred tokens.
 LEAST_BILLED = 1_000
 # Words of model names that name no model.
@@ -150,8 +152,10 @@ def _finish_findings(
 ) -> Iterator[ServerFinding]:
     """Whether answers that were cut say so: a text of as many tokens as were allowed was."""
     cut = [a for a in answers if a.text.strip() and counter.tokens_of(a.text) >= a.most]
-    if len(cut) >= LEAST_CUT and all(a.finish == "stop" for a in cut):
-        yield _shown("billing-finish", cut, expected="`length`", seen="`stop`")
+    finishes = {a.finish for a in cut}
+    if len(cut) >= LEAST_CUT and finishes <= set(WHOLE_FINISHES):
+        seen = " or ".join(f"`{finish}`" for finish in sorted(finishes))
+        yield _shown("billing-finish", cut, finish=seen, expected="`length`", seen=seen)
 
 
 def _model_findings(answers: Sequence[BilledAnswer], model: str) -> Iterator[ServerFinding]:

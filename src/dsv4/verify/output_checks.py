@@ -12,7 +12,7 @@ from dsv4.verify.check_findings import check_finding
 from dsv4.verify.probes import HI, WEATHER, Probe
 from dsv4.verify.report import CHAT, Post, ServerFinding
 from dsv4.verify.server_client import Reply
-from dsv4.verify.usage_fields import prompt_tokens, usage_of
+from dsv4.verify.usage_fields import completion_tokens, prompt_tokens, usage_of
 
 ASKING = {
     "messages": [{"role": "user", "content": "Call the tool weather for Paris, now."}],
@@ -32,13 +32,9 @@ CALL_FINISHES = ("tool_calls", "length")
 
 def call_findings(post: Post) -> Iterator[ServerFinding]:
     """Whether an answer with a call is read as it should be, and in both ways alike."""
-    whole = whole_answer(post(CHAT, ASKING))
-    streamed = streamed_answer(
-        post(
-            CHAT,
-            {**ASKING, "stream": True, "stream_options": {"include_usage": True}},
-        )
-    )
+    streaming = {**ASKING, "stream": True, "stream_options": {"include_usage": True}}
+    replies = post(CHAT, ASKING), post(CHAT, streaming)
+    whole, streamed = whole_answer(replies[0]), streamed_answer(replies[1])
     answers = [answer for answer in (whole, streamed) if answer is not None]
     if not answers:
         yield check_finding("output-unseen")
@@ -52,12 +48,25 @@ def call_findings(post: Post) -> Iterator[ServerFinding]:
         "output-schema": any(not follows_schema(arguments) for _, arguments in calls),
     }
     yield from (check_finding(id) for id, is_wrong in wrong.items() if is_wrong)
+    yield from _length_findings(replies, answers)
     if whole and streamed and _words_and_calls(whole) != _words_and_calls(streamed):
         yield check_finding("output-streams")
     elif calls:
         yield check_finding("output-calls", calls=len(calls))
     else:
         yield check_finding("output-no-call")
+
+
+def _length_findings(
+    replies: Sequence[Reply], answers: Sequence[ServerAnswer]
+) -> Iterator[ServerFinding]:
+    """Whether answers were cut that had room left, by the server's own count. All of them are,
+    where it is no accident."""
+    counts = [completion_tokens(usage_of(reply)) for reply in replies]
+    most: int = ASKING["max_tokens"]  # type: ignore[assignment]
+    short = [f"{count:,}" for count in counts if count is not None and count < most]
+    if len(short) == len(replies) and all(answer.finish == "length" for answer in answers):
+        yield check_finding("output-length", counts=" and ".join(short), most=most)
 
 
 def has_own_ids(answer: ServerAnswer) -> bool:

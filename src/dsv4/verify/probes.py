@@ -139,7 +139,7 @@ def _crowded() -> Probe:
         *({"role": "user", "content": _UNTIDY}, {"role": "assistant", "content": "Rain."}),
         *({"role": "user", "content": parts}, {"role": "assistant", "content": "Sun."}),
         *(asked, reasoned),
-        {"role": "system", "content": "\nAnd of nothing else."},
+        {"role": "system", "content": "And of nothing else."},
         {"role": "system", "content": "\nNot of snow: "},
         *(*counted, asked, asked),
         {**reasoned, "content": "", "tool_calls": [call]},

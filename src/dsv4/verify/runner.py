@@ -82,6 +82,11 @@ QUICK_TOKENS, DEFAULT_TOKENS, FULL_TOKENS = 10_000, 20_000, 70_000
 MOST_DEFAULT = 90
 # Calls, other routes and raw completions, which every run looks at.
 OUTPUT_REQUESTS = 7
+# What shows that streams have no usage.
+UNCOUNTED_STREAM = {
+    **PROBES["plain"].request,
+    **{"stream": True, "stream_options": {"include_usage": True}},
+}
 
 
 def run(
@@ -252,6 +257,9 @@ class ServerRun:
             yield replace(finding, curl=line)
         if sender.refuses_streams:
             yield check_finding("streams-refused")
+        if sender.leaves_streams_uncounted:
+            line = curl_line(sender.client.url, sender.model, UNCOUNTED_STREAM)
+            yield replace(check_finding("billing-streams"), curl=line)
 
     def _unsent(self) -> Iterator[str]:
         """One sentence for all that was left out to stay within the budget of tokens."""
@@ -341,18 +349,22 @@ class ServerRun:
             if probe is None:
                 break
             names.append(probe)
-            self._planned_counts += 1
-            observation = self._sender.ask(Asking(PROBES[probe]))
+            observation = self._ask_one(probe)
             if observation.tells:
                 search.narrow(observation)
         if (search.may_be_clean or search.is_lost) and CROWDED not in names:
-            self._planned_counts += 1
-            self._sender.ask(Asking(PROBES[CROWDED]))
+            self._ask_one(CROWDED)
         self._is_lost = search.is_lost
         if search.is_lost:
             self._notes.append("Nothing simple explains this: the default run looks closer.")
         elif search.next(names) is not None:
             self._notes.append("Other faults are possible: --quick did not look for all of them.")
+
+    def _ask_one(self, probe: str) -> Observation:
+        """One request is streamed: what has everything in it, unless it would show its prompt."""
+        self._planned_counts += 1
+        is_streamed = probe == CROWDED and not self._sender.shows_ids
+        return self._sender.ask(Asking(PROBES[probe], stream=is_streamed))
 
     def _ask_again(self) -> None:
         """What deviates is asked again before it names anything."""

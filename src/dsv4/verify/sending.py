@@ -56,17 +56,18 @@ class Asking:
 _LEAST = re.compile(r"(?:at least|minimum|greater than|less than|below|>=?)\D{0,20}(\d{1,4})", re.I)
 USUAL_LEAST = 16
 # So many requests at most find out which settings a server takes, and whether it streams.
-SETTLING_REQUESTS = 6
+SETTLING_REQUESTS = 9
 
 
 @dataclass(frozen=True)
 class AnswerSettings:
     """The length and the temperature of answers, as a server takes them: under another name, not
-    below so many tokens, or not at all."""
+    below so many tokens, or not at all; and whether all of them are streamed."""
 
     length: str = "max_tokens"
     least: int = 1
     temperature: bool = True
+    streams: bool = False
 
     def most(self, asked: int) -> int:
         """How many tokens an answer may have that was meant to have so many."""
@@ -85,6 +86,8 @@ class AnswerSettings:
         """What may be taken where this is refused: what the server's words name, else one thing
         after the other. None: there is nothing else."""
         least = _LEAST.search(words)
+        if not self.streams and "stream" in words:
+            return replace(self, streams=True)
         if self.temperature and "temperature" in words:
             return replace(self, temperature=False)
         if self.length == "max_tokens" and "max_completion_tokens" in words:
@@ -97,6 +100,8 @@ class AnswerSettings:
             return replace(self, least=USUAL_LEAST)
         if self.length == "max_tokens":
             return replace(self, length="max_completion_tokens")
+        if not self.streams:
+            return replace(self, streams=True)
         return None
 
 
@@ -106,7 +111,7 @@ class Sender:
 
     `unsent` are the probes that would have passed the budget. `observations` are in the
     order of asking. Until a server has shown that it takes them, ids of prompts are asked for;
-    where only streams have usage, all requests are streamed.
+    where only streams are taken, or have usage, all requests are streamed.
     """
 
     def __init__(
@@ -132,10 +137,10 @@ class Sender:
         self.first_token: float | None = None
         self.answers: list[BilledAnswer] = []
         self.settings = AnswerSettings()
-        self.refuses_streams = False
+        self.refuses_streams = self.leaves_streams_uncounted = False
         self._has_settled = False
         self._asks_for_ids = self._asks_for_usage = True
-        self._shows_ids = self._only_streams = False
+        self.shows_ids = False
         self._lock = threading.Lock()
         if isinstance(client, HttpServer):
             client.most = planned
@@ -226,19 +231,15 @@ class Sender:
     def _observed(self, asking: Asking) -> tuple[Observation, Reply]:
         probe, body = asking.probe, self._body(asking)
         try:
-            is_streamed = (asking.stream or self._only_streams) and not self.refuses_streams
-            send = self._streamed if is_streamed else self._whole
-            reply = self._settled(partial(send, body))
-            if is_streamed and reply.refused:
+            reply = self._settled(partial(self._sent, asking, body))
+            if reply.refused and self._is_streamed(asking):
                 reply = self._after_stream(body, reply)
+            self._check_first(probe, reply)
+            observation = observed(probe.id, reply)
+            if observation.note == NO_USAGE:
+                observation, reply = self._with_usage(asking, body, observation, reply)
         except TokensSpent:
             return Observation(probe.id, note=UNSENT), Reply()
-        self._check_first(probe, reply)
-        observation = observed(probe.id, reply)
-        if observation.note == NO_USAGE and not reply.events and not self._shows_ids:
-            streamed = observed(probe.id, self._streamed(body))
-            if streamed.count is not None:
-                self._only_streams, observation = True, streamed
         if reply.refused:
             self.refusal = refusal = self.words_of(reply)
             observation = replace(observation, refusal=refusal.removeprefix(": "))
@@ -247,6 +248,31 @@ class Sender:
         if probe.id == OWN_REQUEST or probe.follow_up:
             observation = replace(observation, request=probe.request)
         return observation, reply
+
+    def _is_streamed(self, asking: Asking) -> bool:
+        return (asking.stream or self.settings.streams) and not self.refuses_streams
+
+    def _sent(self, asking: Asking, body: dict[str, Any]) -> Reply:
+        return self._streamed(body) if self._is_streamed(asking) else self._whole(body)
+
+    def _with_usage(
+        self, asking: Asking, body: dict[str, Any], observation: Observation, reply: Reply
+    ) -> tuple[Observation, Reply]:
+        """An answer without usage, once more: a stream, as another stream and whole; any other, as
+        a stream."""
+        if not reply.events and self.shows_ids:
+            return observation, reply
+        again = self._streamed(body)
+        seen = observed(asking.probe.id, again)
+        if seen.count is not None:
+            if not reply.events:
+                self.settings = replace(self.settings, streams=True)
+            return seen, again
+        if not reply.events or not again.events or self.settings.streams:
+            return observation, reply
+        self.leaves_streams_uncounted |= self._asks_for_usage
+        whole = self._whole(body)
+        return observed(asking.probe.id, whole), whole
 
     @property
     def _has_answered(self) -> bool:
@@ -258,7 +284,7 @@ class Sender:
         others are taken."""
         reply = send()
         words = self.words_of(reply)
-        names_settings = "temperature" in words or "max_" in words
+        names_settings = any(name in words for name in ("temperature", "max_", "stream"))
         is_doubtful = names_settings or not words or bool(self.observations)
         if not reply.refused or self._has_answered or self._has_settled or not is_doubtful:
             return reply
@@ -292,10 +318,10 @@ class Sender:
             return self.post(CHAT, body)
         reply = self.post(CHAT, {**body, "return_token_ids": True})
         if ids_in(reply):
-            self._shows_ids = True
-        elif not self._shows_ids and not reply.refused:
+            self.shows_ids = True
+        elif not self.shows_ids and not reply.refused:
             self._asks_for_ids = False
-        elif not self._shows_ids:  # a refusal may mean the asking
+        elif not self.shows_ids:  # a refusal may mean the asking
             reply = self.post(CHAT, body)
             self._asks_for_ids = reply.refused
         return reply
