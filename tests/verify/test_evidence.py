@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from gauntlet_servers import Noisy, _counted
 from stand_ins import FORECASTER, VLLM, LookAmong, StandIn, count_on, observed, server
 from test_runner import agent_log
 
@@ -268,6 +269,17 @@ class TestNearest:
         assert found.best is not None
         assert found.best.hypothesis == truth
         assert {each.probe for each in found.unexplained} == set(odd)
+
+    def test_it_has_its_faults_where_every_count_is_multiplied(self, look_among: LookAmong) -> None:
+        look_among([VLLM, server("sglang-0.5.23")])
+        truth = server("vllm-0.32", "v4", "effort-max-as-high", "reasoning-space")
+        dearer = Noisy(truth, _counted(lambda count, _: round(count * 1.1)))
+        report = report_on(dearer)
+        assert report.verdict.faults == truth.ids
+        (billed,) = [f for f in report.findings if f.id == "billing-factor"]
+        assert billed.message == "every count is 1.1 times ours, rounded to the nearest"
+        assert (billed.probe, billed.expected, billed.seen) == ("plain", "84 tokens", "92 tokens")
+        assert "curl" in billed.curl
 
     def test_a_group_that_is_not_explained_never_passes_and_known_differences_stay(
         self, look_among: LookAmong

@@ -82,6 +82,9 @@ class TestSideBySide:
         assert "tools-compact: schemas are written without spaces" in text
         page = vendors_html(reports)
         assert "no server answers &lt;b&gt;" in page
+        (finding,) = [f for f in faulty.findings if f.verdict == "fault"]
+        assert f"tools-compact: {finding.message} ({finding.probe})</summary>" in page
+        assert page.count("<code>curl") == 1
         assert "<b>" not in page
 
     def test_each_server_gets_its_own_key_and_no_other(self, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from dsv4.verify.answers import ServerAnswer, streamed_answer, value_at, whole_answer
 from dsv4.verify.check_findings import check_finding
+from dsv4.verify.hypotheses import Forecaster
 from dsv4.verify.probes import PROBES, Probe
 from dsv4.verify.report import ServerFinding
 from dsv4.verify.server_client import Reply
@@ -72,11 +73,12 @@ class BilledAnswer:
 
 
 def billing_findings(
-    answers: Sequence[BilledAnswer], model: str, verdict: ServerVerdict, counter: PromptCounter
+    answers: Sequence[BilledAnswer], model: str, verdict: ServerVerdict, forecaster: Forecaster
 ) -> Iterator[ServerFinding]:
     """What is billed otherwise than it came back, or was sent. `model` is what was asked for."""
+    counter = forecaster.counter
     odd = [
-        *_pattern_findings(verdict),
+        *_pattern_findings(answers, verdict, forecaster),
         *_length_findings(answers, counter),
         *_part_findings(answers, verdict),
         *_finish_findings(answers, counter),
@@ -93,12 +95,27 @@ def _shown(key: str, answers: Sequence[BilledAnswer], **values: Any) -> ServerFi
     return replace(finding, shown_by=tuple(dict.fromkeys(each.probe for each in answers)))
 
 
-def _pattern_findings(verdict: ServerVerdict) -> Iterator[ServerFinding]:
-    """What is done to every count. A number that is added may be a text that is."""
-    if verdict.pattern is not None:
-        yield check_finding(verdict.pattern.id, pattern=str(verdict.pattern))
-    elif verdict.best is not None and "counts-offset" in verdict.faults:
-        yield check_finding("billing-offset", pattern=f"every count is {verdict.best.added} more")
+def _pattern_findings(
+    answers: Sequence[BilledAnswer], verdict: ServerVerdict, forecaster: Forecaster
+) -> Iterator[ServerFinding]:
+    """What is done to every count, and the first request that shows it. A number that is added may
+    be a text that is."""
+    if verdict.best is None or (verdict.pattern is None and "counts-offset" not in verdict.faults):
+        return
+    offset = f"every count is {verdict.best.added} more"
+    key, words = (
+        ("billing-offset", offset)
+        if verdict.pattern is None
+        else (verdict.pattern.id, str(verdict.pattern))
+    )
+    server, shown = verdict.best.hypothesis, dict[str, str]()
+    for each in answers:
+        _, own = forecaster.count(server, each.probe) if each.probe in PROBES else (False, None)
+        if isinstance(own, int) and each.prompt not in (None, own):
+            counts = {"expected": f"{own:,} tokens", "seen": f"{each.prompt:,} tokens"}
+            shown = {"probe": each.probe, **counts}
+            break
+    yield check_finding(key, pattern=words, **shown)
 
 
 def _length_findings(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from dsv4.verify.common_causes import having_each_aspect
 from dsv4.verify.count_patterns import (
@@ -52,7 +53,15 @@ def late_patterns(fits: Fits) -> Iterator[CountPattern]:
     if _SHORT in counts and _LONG in counts:
         factor = plainest_factor(_WORDS, counts[_LONG] - counts[_SHORT])
         if factor is not None and factor > 1:
-            yield from (CountPattern(factor, rounding=name) for name in ROUNDINGS)
+            patterns = [CountPattern(factor, rounding=name) for name in ROUNDINGS]
+            yield max(patterns, key=partial(_explained_with, fits))
+
+
+def _explained_with(fits: Fits, pattern: CountPattern) -> int:
+    """How many answers the server explains that explains most of them with a pattern."""
+    patterned = Fits(fits.observations, fits.forecasts.with_pattern(pattern))
+    servers = fits.forecasts.servers()
+    return max(sum(patterned.fits(each, o) for o in fits.observations) for each in servers)
 
 
 def _seen(fits: Fits) -> list[int]:

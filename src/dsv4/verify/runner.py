@@ -250,8 +250,8 @@ class ServerRun:
 
     def _billing(self, verdict: ServerVerdict) -> Iterator[ServerFinding]:
         """What is wrong with what is billed, and that streams are refused."""
-        sender, counter = self._sender, self._forecaster.counter
-        for finding in billing_findings(sender.answers, sender.model, verdict, counter):
+        sender = self._sender
+        for finding in billing_findings(sender.answers, sender.model, verdict, self._forecaster):
             body = PROBES[finding.probe].request if finding.probe in PROBES else None
             line = curl_line(sender.client.url, sender.model, body) if body is not None else ""
             yield replace(finding, curl=line)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from dsv4.verify.report import GROUPS, ServerFinding, VerifyReport
+from dsv4.verify.report import GROUPS, NOT_EXPLAINED, ServerFinding, VerifyReport
 from dsv4.verify.report_views import STYLE, headline, html_text, printable
 
 # A report, or why there is none.
@@ -41,9 +41,9 @@ def vendors_html(reports: Reports) -> str:
         parts.append(f"<tr><th>{html_text(name)}</th>{inside}</tr>")
     parts.append("</table>")
     for url, report in reports.items():
-        listed = "".join(f"<li>{html_text(line)}</li>" for line in _findings(report))
         shown = "" if isinstance(report, str) else "".join(map(_shown_html, _faults(report)))
-        parts.append(f"<section><h2>{html_text(url)}</h2><ul>{listed}</ul>{shown}</section>")
+        what = html_text(_what(report))
+        parts.append(f"<section><h2>{html_text(url)}</h2><p>{what}</p>{shown}</section>")
     return "".join([*parts, "</main></body></html>\n"])
 
 
@@ -72,11 +72,19 @@ def _cell(report: VerifyReport | str, value: Callable[[VerifyReport], str]) -> s
 
 def _findings(report: VerifyReport | str) -> Iterator[str]:
     """What the server is, and its faults."""
-    if isinstance(report, str):
-        yield report
-        return
-    yield headline(report)
-    yield from (f"{finding.id}: {finding.message}" for finding in _faults(report))
+    yield _what(report)
+    if not isinstance(report, str):
+        yield from dict.fromkeys(map(_named, _faults(report)))
+
+
+def _what(report: VerifyReport | str) -> str:
+    return report if isinstance(report, str) else headline(report)
+
+
+def _named(finding: ServerFinding) -> str:
+    """A fault in words, with its id or its group."""
+    name = finding.group if finding.id == NOT_EXPLAINED else finding.id
+    return f"{name}: {finding.message}"
 
 
 def _faults(report: VerifyReport) -> list[ServerFinding]:
@@ -84,8 +92,9 @@ def _faults(report: VerifyReport) -> list[ServerFinding]:
 
 
 def _shown_html(finding: ServerFinding) -> str:
-    """The request that shows a fault, with what was expected and seen, to be opened."""
-    words = [f"{finding.expected} expected" if finding.expected else "", finding.seen]
-    counts = html_text(", ".join(filter(None, words)))
+    """A fault, to be opened: what was expected and seen, and the request that shows it."""
+    words = {"expected": finding.expected, "seen": finding.seen}
+    counts = html_text("; ".join(f"{name}: {each}" for name, each in words.items() if each))
+    summary = html_text(_named(finding) + (f" ({finding.probe})" if finding.probe else ""))
     line = f"<p><code>{html_text(finding.curl)}</code></p>" if finding.curl else ""
-    return f"<details><summary>{html_text(finding.id)}</summary><p>{counts}</p>{line}</details>"
+    return f"<details><summary>{summary}</summary><p>{counts}</p>{line}</details>"
