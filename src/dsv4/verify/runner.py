@@ -352,7 +352,7 @@ class ServerRun:
             observation = self._ask_one(probe)
             if observation.tells:
                 search.narrow(observation)
-        if (search.may_be_clean or search.is_lost) and CROWDED not in names:
+        if search.may_be_clean and CROWDED not in names:
             self._ask_one(CROWDED)
         self._is_lost = search.is_lost
         if search.is_lost:
