@@ -157,6 +157,32 @@ class TestNames:
         assert profiles.render({"model": "x", "messages": [USER]}, "deepseek-api", dialect="v4.1")
 
     @pytest.mark.parametrize(
+        ("model", "day", "release"),
+        [
+            ("deepseek-v4-flash", "2026-05-01", "DeepSeek-V4-Flash-0424"),
+            ("deepseek-v4-flash", "2026-07-31", "DeepSeek-V4-Flash-0731"),
+            ("deepseek-v4-flash", "2026-09-10", "DeepSeek-V4.1-Flash"),
+            ("deepseek-v4-flash", "2026-10-17", "DeepSeek-V4.1-Flash-1017"),
+            ("deepseek-flash", "2026-10-16", "DeepSeek-V4.1-Flash"),
+            ("deepseek-flash", "2026-10-17", "DeepSeek-V4.1-Flash-1017"),
+            ("deepseek-v4-pro", "2026-08-13", "DeepSeek-V4-Pro-0813"),
+            ("deepseek-v4-pro", "2026-11-18", "DeepSeek-V4-Pro-0813"),
+            ("deepseek-v4-flash-vision-exp", "2026-11-18", "DeepSeek-V4.1-Flash-1017"),
+            ("deepseek-chat", "2026-07-24", None),
+            ("deepseek-reasoner", "2026-07-24", None),
+        ],
+    )
+    def test_what_was_served_on_a_day(self, model: str, day: str, release: str | None) -> None:
+        """By what DeepSeek's pages, news and users said."""
+        rows = (row for row in official_api.RELEASES if row.name == model)
+        served = [
+            row.release
+            for row in rows
+            if (row.since or "") <= day and (row.until is None or day < row.until)
+        ]
+        assert served == ([] if release is None else [release])
+
+    @pytest.mark.parametrize(
         "row", official_api.RELEASES, ids=lambda row: f"{row.name} {row.since}"
     )
     def test_every_name_has_one_release_at_a_time(self, row: official_api.ServedRelease) -> None:

@@ -68,8 +68,11 @@ class OfficialRoute(PromptRoute):
             tokens = error.tokens
         asks = any(received.body.get(name) is not None for name in _LENGTH_FIELDS)
         if tokens + (length if asks else 1) > context:
-            numbers = {"prompt": tokens, "completion": length, "total": tokens + length}
-            raise ApiError(official_api.words("window", context=context, **numbers))
+            total = tokens + length
+            words = official_api.words(
+                "window", context=context, total=total, prompt=tokens, completion=length
+            )
+            raise ApiError(words)
         return prepared
 
     def _error_body(self, scope: asgi.Scope, error: ApiError) -> tuple[int, JsonObject]:

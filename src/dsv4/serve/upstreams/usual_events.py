@@ -7,7 +7,7 @@ the text of an event is kept, and an event with the same around it is read by wh
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from json.decoder import scanstring
+from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any, NamedTuple, TypeAlias
 
 from dsv4.serve.backend import Chunk
