@@ -854,4 +854,8 @@ def test_what_is_null_or_left_out_in_a_chunk_of_chat_adds_nothing() -> None:
                 if choice[name] is None:
                     del choice[name]
     empty = {**spelled[0], "choices": [{"index": 0, "delta": None}]}
-    assert fold([*spelled, empty, {**spelled[0], "choices": None}]) == fold(out)
+    first = next(n for n, event in enumerate(spelled) if event["choices"][0]["delta"]["tool_calls"])
+    opening = json.loads(json.dumps(spelled[first]))  # the same call, of which only the id is known
+    opening["choices"][0]["delta"]["tool_calls"][0]["function"] = None
+    for ends in ([], [empty], [{**spelled[0], "choices": None}]):
+        assert fold([*spelled[:first], opening, *spelled[first:], *ends]) == fold(out)

@@ -178,18 +178,19 @@ def fold(events: Iterable[ProtocolEvent]) -> dict[str, Any]:
     for event in events:
         if not head:
             fields = ("id", "object", "created", "model")
-            head = {field: event[field] for field in fields}
+            head = {field: event.get(field) for field in fields}
         if event.get("usage"):
             head["usage"] = event["usage"]
         for chunk in event.get("choices") or ():
-            _fold_choice(choices.setdefault(chunk["index"], _new_choice(chunk["index"])), chunk)
+            index = chunk.get("index") or 0
+            _fold_choice(choices.setdefault(index, _new_choice(index)), chunk)
     whole = [_finished(choices[index]) for index in sorted(choices)]
     usage = head.pop("usage", None)
     return {**head, "object": "chat.completion", "choices": whole, "usage": usage}
 
 
 def _new_choice(index: int) -> dict[str, Any]:
-    return {"index": index, "texts": {}, "calls": [], "logprobs": {}, "finish_reason": "stop"}
+    return {"index": index, "texts": {}, "calls": {}, "logprobs": {}, "finish_reason": "stop"}
 
 
 def _fold_choice(choice: dict[str, Any], chunk: dict[str, Any]) -> None:
@@ -207,11 +208,12 @@ def _fold_choice(choice: dict[str, Any], chunk: dict[str, Any]) -> None:
         choice["finish_reason"] = chunk["finish_reason"]
 
 
-def _fold_call(calls: list[dict[str, Any]], delta: dict[str, Any]) -> None:
+def _fold_call(calls: dict[int, dict[str, Any]], delta: dict[str, Any]) -> None:
     function = delta.get("function") or {}
-    if delta.get("id"):
-        calls.append({"id": delta["id"], "name": function["name"], "parts": []})
-    calls[delta["index"]]["parts"].append(function.get("arguments") or "")
+    call = calls.setdefault(delta.get("index") or 0, {"id": None, "name": None, "parts": []})
+    call["id"] = call["id"] or delta.get("id")
+    call["name"] = call["name"] or function.get("name")
+    call["parts"].append(function.get("arguments") or "")
 
 
 def _finished(choice: dict[str, Any]) -> dict[str, Any]:
@@ -223,7 +225,7 @@ def _finished(choice: dict[str, Any]) -> dict[str, Any]:
             "type": "function",
             "function": {"name": call["name"], "arguments": "".join(call["parts"])},
         }
-        for call in choice["calls"]
+        for _, call in sorted(choice["calls"].items())
     ]
     if calls:
         message["tool_calls"] = calls
