@@ -320,9 +320,10 @@ def doubled_tools(conversation: CheckedConversation) -> Iterator[RuleFinding]:
         first.setdefault(tool.name, tool.location)
 
 
+RESULT_RULES = (results_without_call, calls_without_result, ids_of_two_calls)
 CALL_RULES = (
-    *(results_without_call, calls_without_result, ids_of_two_calls, undeclared_calls),
-    *(arguments_that_are_not_json, arguments_against_schemas, doubled_tools),
+    *(*RESULT_RULES, undeclared_calls, arguments_that_are_not_json),
+    *(arguments_against_schemas, doubled_tools),
 )
 
 

@@ -161,8 +161,8 @@ _ANSWERS = ("completion", "output", "response", "answer")
 _ADDITIONS = ("input", "context")
 # The reasoning of the answer in a field beside it.
 _REASONING = (
-    *("reasoning_content", "reasoning", "thinking", "thought", "thoughts", "cot", "rationale"),
-    *("chain_of_thought", "reasoning_text"),
+    *("reasoning_content", "reasoning", "thinking", "think", "thought", "thoughts", "cot"),
+    *("rationale", "chain_of_thought", "reasoning_text"),
 )
 _PAIRS = ("chosen", "rejected")
 _OPENAI_PAIRS = ("preferred_output", "non_preferred_output")
@@ -317,7 +317,7 @@ def _masked(transcript: Transcript, mask: list[Any], name: str) -> Transcript:
         raise InputError(f"{name}: found {short_repr(mask)}, expected 0 or 1 for each message")
     return [
         PlacedMessage({**message, "weight": int(weight)}, place)
-        if role_of(message) == "assistant"
+        if weight or role_of(message) == "assistant"
         else PlacedMessage(message, place)
         for (message, place), weight in zip(transcript, mask, strict=True)
     ]
@@ -362,7 +362,10 @@ _READ_OTHERWISE = frozenset(
 )
 # A field with such a name says what is trained on: it must not be passed over. `labels` are those
 # of single tokens.
-OF_TRAINING = re.compile(r"loss|mask|weight|train|learn|supervis|^skip$|^labels$", re.IGNORECASE)
+OF_TRAINING = re.compile(
+    r"loss|mask|weight|train|learn|supervis|^skip$|^labels$|^(?:is_)?targets?$|_only$",
+    re.IGNORECASE,
+)
 
 
 # Blocks of which nobody but their server can read anything.
@@ -396,13 +399,19 @@ def _plain_message(message: object, place: Location) -> object:
     if message.get("function_call"):
         hint = "dsv4 check --fix writes it as tool_calls"
         raise InputError(f"{where}.function_call: found OpenAI's older form of a call ({hint})")
-    read = _content_field(message)
-    plain = {name: value for name, value in message.items() if name not in _READ_OTHERWISE}
+    # What is not read stays, so that it is named or refused.
+    read, weight = _content_field(message), _weight(message, where)
+    used = {
+        name for name in _READ_OTHERWISE if not message.get(name) or _is_reasoning(message, name)
+    }
+    if message.get("role") == "assistant":
+        used.update(_TRAINED, _MASKED)
+    plain = {name: value for name, value in message.items() if name not in {*used, read}}
     if read is not None:
         plain["content"] = message[read]
     if reasoning := _message_reasoning(message, where):
         plain["reasoning_content"] = reasoning
-    if (weight := _weight(message, where)) is not None and message.get("role") == "assistant":
+    if weight is not None and message.get("role") == "assistant":
         plain["weight"] = weight
     if isinstance(calls, str):
         plain["tool_calls"] = json_of(calls, f"{where}.tool_calls") if calls.strip() else None
@@ -414,6 +423,15 @@ def _content_field(message: Line) -> str | None:
     if message.get("content") not in (None, "", []):
         return None
     return next((name for name in _CONTENTS if isinstance(message.get(name), (str, list))), None)
+
+
+def _is_reasoning(message: Line, name: str) -> bool:
+    """Whether a field has reasoning that is read."""
+    value = message[name]
+    if name not in _REASONING_LISTS:
+        return name in _REASONING and isinstance(value, str)
+    blocks = [block for block in value if _is_dict(block)] if isinstance(value, list) else [{}]
+    return all(isinstance(block.get(_REASONING_LISTS[name]), str) for block in blocks)
 
 
 def _message_reasoning(message: Line, where: str) -> str | None:
@@ -582,9 +600,16 @@ def _ends_without_answer(turns: object) -> bool:
 
 def _read_answer(question: str, answer: str, line: Line) -> LineConversation:
     before = _before_answer(line, question)
+    if question == "prompt":  # of which trainers train nothing, not even answers in it
+        before = [PlacedMessage(_unweighed(message), place) for message, place in before]
     used = (*_reasoning_fields(line), *(["context"] if question == "instruction" else []))
     whole, rules = before + _answer(line, answer), _rules(question, line)
     return _conversation(whole, line, used, len(before), rules)
+
+
+def _unweighed(message: Any) -> Any:
+    """A message of a prompt, of which nothing is trained on unless it says so itself."""
+    return {"weight": 0, **message} if role_of(message) == "assistant" else message
 
 
 # BELLE's lines and Anthropic's: "Human: Hi\nAssistant: Hello\nHuman: Bye\nAssistant:".
@@ -781,6 +806,8 @@ def line_with_label(value: object) -> LabelledAnswer:
     line = _as_object(value)
     name = next((name for name in _LABELS if name in line), None)
     label = line.get(name) if name is not None else None
+    if any(line.get(other) not in (None, label) for other in _LABELS):
+        raise InputError(f"found {' and '.join(_LABELS)}, which differ: expected one of them")
     if not isinstance(label, bool):
         problem = "found none" if name is None else f"found {short_repr(label)}"
         raise InputError(f"{name or 'label'}: {problem}, expected true or false")

@@ -16,7 +16,7 @@ LEFT_MESSAGE, LEFT_REASONING, UNWRITTEN_REASONING, LEFT_FIELD, OPEN_TURN = (
 CUT, TOO_LONG, NOTHING_TO_LEARN = "cut", "too_long", "nothing_to_learn"
 NO_REASONING, UNDECLARED_TOOL, COPY = "no_reasoning", "undeclared_tool", "copied_line"
 UNKNOWN_MODEL, OTHER_RELEASE, UNOPENED = "unknown_model", "other_release", "turn_without_token"
-EMPTY_FILE = "empty_file"
+EMPTY_FILE, UNANSWERED = "empty_file", "unanswered"
 
 # Before the name of a field that nothing reads.
 UNREAD = "unread "

@@ -16,8 +16,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
+from itertools import chain
 from typing import Any, NamedTuple
 
+from dsv4._check.call_checks import RESULT_RULES
 from dsv4._check.findings import CheckedConversation
 from dsv4._check.message_checks import turns_without_token
 from dsv4._check.training_checks import find_unfit, message_text
@@ -346,10 +348,12 @@ class ChunkEncoder:
     def _request(self, line: LineConversation, tally: _ChunkTally) -> Request:
         request = line.read(self.job.options.overrides)
         tally.note(dataset_notes.UNKNOWN_MODEL, len(request.notes))
+        messages = list(request.request.messages)
         fields = [*request.ignored, *server_fields(request.body), *unread_inside(request.body)]
         for place in fields:
             name = place.rpartition(".")[2]
-            if re.fullmatch(r"messages\[\d+\]\.weight", place):  # of which the mask tells
+            weighed = re.fullmatch(r"messages\[(\d+)\]\.weight", place)
+            if weighed and role_of(messages[int(weighed[1])]) == "assistant":  # the mask tells
                 continue
             if OF_TRAINING.search(name) and "unread_field" not in self.job.options.ignore:
                 problem = f"{place}: found a field of this name, which is not understood"
@@ -379,11 +383,16 @@ class ChunkEncoder:
         declared = {tool.name for tool in conversation.tools} if conversation.calls else ()
         calls = [call for call in conversation.calls if call.name not in declared]
         tally.note(dataset_notes.UNDECLARED_TOOL, len(calls))
+        if conversation.calls or any(conversation.of_role("tool")):
+            for finding in chain.from_iterable(rule(conversation) for rule in RESULT_RULES):
+                tally.note(finding.kind)
         if self.job.options.dialect is None:
             tally.note(dataset_notes.OTHER_RELEASE, int(prompt.dialect.name != DEFAULT.name))
         before = {
             conversation.role(n - 1) if n else None for n, _ in conversation.of_role("assistant")
         }
+        ends_open = bool(before) and conversation.role(conversation.last) == "user"
+        tally.note(dataset_notes.UNANSWERED, int(ends_open))
         if before - {"user", "tool"}:
             tally.note(dataset_notes.UNOPENED, sum(1 for _ in turns_without_token(conversation)))
         return prompt
@@ -655,6 +664,10 @@ class ChunkEncoder:
         with _locations_of(line, name):
             request = self._request(line, tally)
             prompt = self._checked(request, tally)
+            for index in sorted(zero_weight_messages(list(request.messages))):
+                if index >= start:
+                    problem = "found 0, expected none: this answer is compared, or has a label"
+                    raise EncodeError(("messages", index, "weight"), problem)
             self._omit(prompt, (), tally)
             draft = self._draft(request, prompt, self._attributed(prompt), start)
             encoded = _split_side(draft, start)
