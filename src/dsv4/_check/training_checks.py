@@ -55,7 +55,7 @@ _HARMLESS_KINDS: set[DiagnosticKind] = {"other_release", "undeclared_tool"}
 OTHER_MARKUP = "other_markup"
 # Markup, special tokens and ends of turns of other models, anywhere but in a quotation.
 _OF_OTHER_MODELS = re.compile(
-    r"<\|[\w▁]+\|>|\[/?(?:THINK|TOOL_CALLS|INST|AVAILABLE_TOOLS|TOOL_RESULTS|ARGS)\]|<</?SYS>>"
+    r"<\|[\w\u2581]+\|>|\[/?(?:THINK|TOOL_CALLS|INST|AVAILABLE_TOOLS|TOOL_RESULTS|ARGS)\]|<</?SYS>>"
     r"|<(?:seed|minimax|xai|longcat|ling|step):\w+[ >]|<(?:function|parameter)=[\w.-]+>"
     r"|\u25c1/?think\u25b7|\[/?SYSTEM_PROMPT\]|<function_call>|<longcat_think>"
     r"|<(?:start|end)_of_turn>|<eos>|<\|?eom_id\|?>|</s>\s*\Z|\A\s*<s>|\[gMASK\]|\u273fFUNCTION\u273f"
@@ -64,11 +64,14 @@ _OF_OTHER_MODELS = re.compile(
     r"|<\|(?:tool|tool_call|tool_response|channel|turn)>|<(?:tool_call|channel|turn)\|>"
     r"|(?:\[EOS\]|<(?:EOS|eot|eod)>)\s*\Z|\A\s*<bos>"
 )
+# DeepSeek's own tokens, in look-alikes with ASCII bars.
+_NAMES_OF_OWN = "|".join(str(token)[2:-2] for token in (tokens.USER, tokens.ASSISTANT, tokens.BOS))
 # The beginnings of turns in templates of other models, and the openings of an answer in those that
 # are plain text: Alpaca's and Vicuna's.
 _OF_TEMPLATES = re.compile(
     r"<\|(?:im_(?:start|user|system|assistant)|start|start_header_id|header_start|start_of_role"
-    r"|user|assistant|prompter|turn|USER_TOKEN|START_OF_TURN_TOKEN|User|Assistant|begin▁of▁sentence)\|>|<\|turn>|\]~b\]|<seed:bos>"
+    r"|user|assistant|prompter|turn|USER_TOKEN|START_OF_TURN_TOKEN"
+    rf"|{_NAMES_OF_OWN})\|>|<\|turn>|\]~b\]|<seed:bos>"
     r"|\[INST\]|\[gMASK\]|<start_of_turn>|\A\s*(?:<\|begin_of_text\|>|<bos>|<s>)"
     r"|^### (?:Response|Assistant|Output):\s*\Z|\bASSISTANT:\s*\Z",
     re.MULTILINE,
