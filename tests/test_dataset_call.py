@@ -7,6 +7,7 @@ import json
 import os
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from dsv4.dataset import BadLine, DatasetError, Interrupted, Summary, Watcher
 from small_vocabulary import write_small_vocabulary
 
 pytest.importorskip("tokenizers")
+from dsv4.dataset import dataset_engines
 from dsv4.dataset.output_formats import TRAINERS
 from dsv4.dataset.resumable_output import _is_same_file
 from dsv4.tokens import Tokenizer
@@ -1225,3 +1227,19 @@ def test_a_line_is_bad_where_check_has_an_error_for_training(
     except BadLine:
         is_bad = True
     assert is_bad == is_wrong
+
+
+def test_a_ray_that_does_not_start_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def init(**_: object) -> None:
+        raise Exception("The current node timed out during startup.\nSee the logs.")
+
+    stub = SimpleNamespace(data=None, is_initialized=lambda: False, init=init)
+    monkeypatch.setattr(dataset_engines, "ray_with_data", lambda: stub)
+    source = tmp_path / "in.jsonl"
+    source.write_text('{"prompt": "Q", "completion": "A"}\n')
+    with pytest.raises(
+        DatasetError, match=r"^Ray did not start: The current node timed out during startup\.$"
+    ):
+        encode_files([source], tmp_path / "out.jsonl", engine="ray")

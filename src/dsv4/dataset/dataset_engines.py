@@ -114,7 +114,11 @@ def encode_on_ray(
     ray = ray_with_data()
     data = ray.data
     if not ray.is_initialized():  # joins the cluster that `RAY_ADDRESS` names, or starts Ray here
-        ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+        try:
+            ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+        except Exception as error:  # of any class: what does not start says so in its own way
+            first_line = str(error).strip().partition("\n")[0] or type(error).__name__
+            raise DatasetError(f"Ray did not start: {first_line}") from None
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     context = data.DataContext.get_current()
     context.enable_progress_bars = context.print_on_execution_start = False
