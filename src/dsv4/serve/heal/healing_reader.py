@@ -25,6 +25,7 @@ from dsv4._completion.events import (
 )
 from dsv4._completion.message import ToolCall, assemble
 from dsv4._completion.reasons import Ended, calls_tools, ended_by
+from dsv4._encode.prompt import Prompt
 from dsv4._format.tokens import THINK_END, THINK_START, Special
 from dsv4.api import ApiRequest
 from dsv4.api.api_request import protocol_call_id
@@ -82,10 +83,12 @@ class HealingReader(ChoiceReader):
         call: ApiRequest,
         tokenizer: Tokenizer | None = None,
         habits: UpstreamHabits | None = None,
+        prompt: Prompt | None = None,
     ) -> None:
-        """`habits` are what earlier answers have shown, and this one may add to."""
+        """`habits` are what earlier answers have shown, and this one may add to. `prompt` is the
+        request's, where it was made already."""
         super().__init__(call, tokenizer)
-        self._parser = call.parser()
+        self._parser = call.parser(prompt)
         self._in_reasoning = call.request.thinking  # where the parser stands
         self._calls = UpstreamCalls(call.names)
         self._has_leaked_reasoning = False

@@ -57,9 +57,10 @@ class HealingRun(CompletionRun[HealedRequest]):
         return set()
 
     def _new_reader(self) -> ChoiceReader:
-        return HealingReader(
-            self._prepared.call, self._server.tokenizer, self._server.healer.habits
-        )
+        prepared, server = self._prepared, self._server
+        # What was adapted again has another prompt, which the reader makes for itself.
+        prompt = None if self._sent_again else prepared.encoded.prompt
+        return HealingReader(prepared.call, server.tokenizer, server.healer.habits, prompt)
 
     def _stream_of(self, backend: AnyBackend, choice: int) -> Chunks:
         chat = cast(ChatBackend, backend)
