@@ -240,8 +240,8 @@ class ReleasedModuleV41:
         for name, each in (("messages", listed), ("context", before)):
             inputs.refuse_image_text(IMAGE_PLACEHOLDER, each, name, RELEASED.reasoning_fields)
         merge = self.functions.merge_tool_messages
-        known = merge(before)
-        ordered = sort_tool_results_by_call_order([*known, *merge(listed)])
+        known = merge(list(before))
+        ordered = sort_tool_results_by_call_order([*known, *merge(list(listed))])
         return _without_images(ordered[len(known) :], "messages")[1]
 
     def encode_case(
@@ -317,13 +317,27 @@ def _without_images(
 def _as_texts(
     messages: Sequence[Any], name: str
 ) -> tuple[Sequence[types.MessageInput], list[dict[str, Any]]]:
-    texts, images = _without_images(_with_plain_lists(messages, name), name)
+    listed = _with_plain_lists(messages, name)
+    if all(map(_is_text, listed)):
+        inputs.refuse_image_text(IMAGE_PLACEHOLDER, listed, name, RELEASED.reasoning_fields)
+        return inputs.as_inputs(listed), []
+    texts, images = _without_images(listed, name)
     return inputs.as_inputs(texts), images
 
 
-def _with_plain_lists(messages: object, name: str) -> list[dict[str, Any]]:
+def _is_text(message: dict[str, Any]) -> bool:
+    """Whether a message has nothing to be changed, as most have."""
+    return "content_blocks" not in message and type(message.get("content")) in _TEXTS
+
+
+_TEXTS = (str, type(None))
+
+
+def _with_plain_lists(messages: object, name: str) -> Sequence[dict[str, Any]]:
     """Messages without the empty `content_blocks` that stand beside a list: it is the content."""
     listed = inputs.as_messages(release._listed(messages, name), name)
+    if not any("content_blocks" in message for message in listed):
+        return listed
     return [
         {field: value for field, value in message.items() if field != "content_blocks"}
         if "content_blocks" in message
