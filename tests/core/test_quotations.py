@@ -435,3 +435,13 @@ class TestSections:
         calls = [("bash", {"command": "echo ”</pre>`"})]
         for text in ("“a ", "<pre>", "`a "):
             assert made(read(f"{text}{inside}{EOS}")) == calls
+
+
+IN_PAIRS = (*FORMS.values(), f"<tool_call>{_JSON}</tool_call>")
+
+
+@each_row("call, marks", [(call, marks) for call in IN_PAIRS for marks in ('""', "“”", "``")])
+def test_of_two_calls_in_one_quotation_neither_is_made(call: str, marks: str) -> None:
+    text = f"So {marks[0]}{call}\n{call}{marks[1]} there"
+    message = read(text)
+    assert (made(message), message.content) == ([], text)

@@ -577,15 +577,25 @@ class ProseReader:
         is_simple = is_quoted or not (tag.attributes or tag.self_closed)
         wraps = is_simple and is_plain_wrapper(tag.label)
         ahead = (yield from rules.look_ahead(tag.end)) if wraps else tag
-        if is_quoted:  # the call in a wrapper is quoted with it
-            return self._pass(ahead if rules.is_plain_invoke(ahead) else tag)
-        if ahead.kind == "brace" and tag.label in JSON_WRAPPERS and self._prose.is_blank:
+        holds_object = ahead.kind == "brace" and tag.label in JSON_WRAPPERS
+        if is_quoted:
+            return (yield from self._pass_plain(tag, tag if holds_object else ahead, holds_object))
+        if holds_object and self._prose.is_blank:
             return (yield from self._read_plain_calls(tag, tag))
         opens_line = wraps and (self._prose.is_blank or self._buffer.opens_line(ahead.start))
         holds_json = opens_line and (yield from rules.opens_json_calls(ahead))
         if holds_json or rules.is_plain_invoke(ahead):
             return (yield from self._read_plain_calls(tag, ahead))
         return (yield from self._read_plain_wrapper(tag, ahead))
+
+    def _pass_plain(self, first: Tag, tag: Tag, holds_object: bool) -> Steps[None]:
+        """Leaves plain calls directly behind a quote in the text: one in a wrapper with it."""
+        is_invoke = self._rules.is_plain_invoke(tag)
+        calls = OddCalls(None, tag.end)
+        if holds_object or (is_invoke and (yield from self._rules.is_certain(tag, wrapped=False))):
+            self._reading.enter(ParserState.PLAIN)
+            calls = yield from find_plain_calls(self._reading, first, tag)
+        self._pass_calls(tag if is_invoke else first, calls)
 
     def _read_plain_wrapper(self, tag: Tag, ahead: Tag) -> Steps[None]:
         """A plain tag, which opens a block if it is a wrapper before a call with the token."""
@@ -605,13 +615,28 @@ class ProseReader:
         return (yield from self._make(first, calls, "plain_markup"))
 
     def _read_native(self, tag: Tag) -> Steps[None]:
+        before = self._buffer.char_before(tag.start)
         # After another such token that was left as text, this one is text too.
-        quoted = self._buffer.char_before(tag.start) in QUOTES | {tag.raw[-1]}
-        if tag.closing or quoted or self._prose.is_example or self._reading.tools.none_declared:
+        is_text = tag.closing or before == tag.raw[-1] or self._prose.is_example
+        if is_text or self._reading.tools.none_declared:
             return self._pass(tag)
         self._reading.enter(ParserState.NATIVE)
         calls = yield from find_native_calls(self._reading, tag)
+        if before in QUOTES:
+            return self._pass_calls(tag, calls)
         return (yield from self._make(tag, calls, "native_markup"))
+
+    def _pass_calls(self, tag: Tag, calls: OddCalls) -> None:
+        """Leaves calls directly behind a quote in the text.
+
+        Quotes in them open and close nothing: of two in one quotation neither is made.
+        """
+        self._reading.enter(PROSE)
+        if calls.calls:
+            self._prose.quoting.begin_line(is_begun=True)
+            self._prose.at = calls.end
+        else:
+            self._pass(tag)
 
     def _make(self, first: Tag, calls: OddCalls, kind: DiagnosticKind) -> Steps[None]:
         """Makes calls that were found whole; or leaves them in the text."""

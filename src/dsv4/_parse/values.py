@@ -189,10 +189,12 @@ class ParameterValue(QuotingValue):
         """Whether a value ends in what is left of its close (rule 38), at `tag` or by implication.
 
         With D for the token: `ls</parameter D>` before the close of the call, or before an odd one
-        such as `</D>`; `ls</D parameter` before its own close.
+        such as `</D>`; `lsD` before a close without the token; `ls</D parameter` before its own.
         """
         if tag is not None and tag.raw == self.reading.tags.parameter_close:
             return raw.endswith(_UNENDED_CLOSES)
+        if tag is not None and not tag.marked:
+            return raw.endswith(tokens.DSML)
         return _PART_OF_CLOSE.search(raw, max(len(raw) - _LONGEST_PART, 0)) is not None
 
     def _give(self, raw: str) -> None:
