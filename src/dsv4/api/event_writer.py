@@ -277,7 +277,7 @@ class EventWriter:
         return self._all_frames(events, choice, logprobs)
 
     def text_frame(self, text: str) -> bytes:
-        """More of the text that is open, which is `template_event` of `template_choice`."""
+        """`text` as more of what is open, which is `template_event` of `template_choice`."""
         piece = quoted_ascii(text) if text.isascii() else quoted(text)
         return f"{self.before}{piece}{self.after}".encode()
 

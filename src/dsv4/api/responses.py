@@ -301,7 +301,8 @@ class ResponsesWriter(EventWriter):
     # Frames.
 
     def text_frame(self, text: str) -> bytes:
-        """More of the item that is open. A delta has its number, and its text is needed again."""
+        """`text` as more of the item that is open. A delta has its number, and its text is needed
+        again."""
         prose = self._open
         assert prose is not None
         prose.texts.append(text)

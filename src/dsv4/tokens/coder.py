@@ -760,7 +760,7 @@ class IdParser:
         return events
 
     def pass_by(self, id: int, text: str, kind: type[Event]) -> str | None:
-        """Takes an id without making an event of it, where its text is `text` and that would be one
+        """Takes `id` without making an event of it, where its text is `text` and that would be one
         of `kind`, or none. Gives the event's text. None: nothing was taken, and the id is to be
         fed."""
         if self._in_character or self._spelled or id in self._acting:
