@@ -649,7 +649,8 @@ class TestAFirstVisit:
     def test_a_phone_shows_one_side_at_a_time(self, open_page: Open) -> None:
         tab = open_page(width=390, height=780)
         settle(tab)
-        assert tab.locator(".result").is_visible()
+        prompt = tab.locator("[aria-label=Prompt].result")
+        assert prompt.is_visible()
         # Rows have their labels at the left, whether they open a message or go on with it.
         left = tab.locator(".rows .text").first.bounding_box()["x"]
         for words in ("bos", "0 system", "tools"):
@@ -659,7 +660,7 @@ class TestAFirstVisit:
             assert label.first.bounding_box()["x"] == left
         tab.get_by_role("button", name="Request", exact=True).click()
         assert tab.locator(".pane.source").is_visible()
-        assert not tab.locator(".result").is_visible()
+        assert not prompt.is_visible()
 
     def test_no_choice_is_cut(self, open_page: Open) -> None:
         """What is detected is named in full, whatever it is."""
