@@ -287,6 +287,29 @@ FURTHER_CLASHES: tuple[set[str], ...] = (
             "one delta under a name that nobody knows",
         )
     ),
+    # Only [DONE] says that calls behind a reason are all, or ends what has lost its own end.
+    *(
+        {change, end}
+        for change in ("finish: calls behind the reason", "coding: gzip without its end")
+        for end in (
+            "done: no [DONE]",
+            "done: an event named done",
+            "last line",
+            *(f"frame: {frame}" for frame in BARE),
+        )
+    ),
+    # Empty pieces would come first.
+    {"call rest", "finish: calls behind the reason"},
+    # In a whole message the list alone has an order.
+    {"message: nothing but a message", "call grouping: the last call first"},
+    # Nothing is left that could be known.
+    *(
+        {"damage: content under a name that nobody knows", f"choice form: {which}"}
+        for which in (
+            "deltas under a name that nobody knows",
+            "one delta under a name that nobody knows",
+        )
+    ),
     # What is left of a call is nameless.
     {"call names: the name comes behind the id", "damage: the pieces alternate between choices"},
 )

@@ -73,7 +73,7 @@ class ChatEvents:
         text, of a server that takes every route for completions."""
         said: list[JsonObject] = []
         delta = choice.get("delta") or {}
-        if not delta and _OTHERS.isdisjoint(choice):
+        if not delta and not any(choice.get(name) for name in _OTHERS):
             delta = delta_by_any_name(choice)
         # A role says nothing yet.
         is_role = not any(delta[name] for name in delta if name != "role")

@@ -376,7 +376,9 @@ class HealingReader(ChoiceReader):
         with_names = [call for call in calls if call.name]
         nameless = [self._report("broken_call")] * (len(calls) - len(with_names))
         ids = zip(with_names, self._call_ids(with_names), strict=True)
-        begun = [n for n, call in enumerate(with_names) if call.arguments not in _BEGINNINGS]
+        begun = [
+            n for n, call in enumerate(with_names) if call.arguments.strip() not in _BEGINNINGS
+        ]
         ended = max(begun, default=-1) + 1 if self._is_cut else len(with_names)
         groups = (
             self._call_events(call, first + n, id, is_lost=n >= ended)

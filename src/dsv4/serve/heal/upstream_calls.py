@@ -49,7 +49,7 @@ class UpstreamCall:
         if len(self._pieces) < 2 or object_text(text) is not None:
             return text
         # Some send all so far with every piece, some an empty object first.
-        other = self._last if self._grows else text.removeprefix("{}")
+        other = self._last if self._grows else text.lstrip().removeprefix("{}")
         return text if object_text(other) is None else other
 
     @property

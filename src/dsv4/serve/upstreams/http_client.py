@@ -256,7 +256,11 @@ class InflatedBody:
 
     def _inflated(self, data: bytes) -> bytes:
         """What a step makes of some bytes; what it leaves of them is the rest."""
-        if self._inflater.eof:  # members of gzip may follow each other
+        if self._inflater.eof:  # members of gzip may follow each other, and zeros that pad the last
+            data = data.lstrip(b"\0")
+            if not data:
+                self._rest = b""
+                return b""
             self._inflater = zlib.decompressobj(wbits=_GZIP_OR_ZLIB)
         try:
             piece = self._inflater.decompress(data, _MOST_INFLATED)
