@@ -401,17 +401,18 @@ def _plain_message(message: object, place: Location) -> object:
         raise InputError(f"{where}.function_call: found OpenAI's older form of a call ({hint})")
     # What is not read stays, so that it is named or refused.
     read, weight = _content_field(message), _weight(message, where)
-    used = {
-        name for name in _READ_OTHERWISE if not message.get(name) or _is_reasoning(message, name)
-    }
-    if message.get("role") == "assistant":
+    is_answer = message.get("role") == "assistant"
+    used = {name for name in _READ_OTHERWISE if message.get(name) is None}
+    mine = _READ_OTHERWISE & message.keys() if is_answer else ()
+    used.update(name for name in mine if _is_reasoning(message, name))
+    if is_answer:
         used.update(_TRAINED, _MASKED)
     plain = {name: value for name, value in message.items() if name not in {*used, read}}
     if read is not None:
         plain["content"] = message[read]
-    if reasoning := _message_reasoning(message, where):
+    if is_answer and (reasoning := _message_reasoning(message, where)):
         plain["reasoning_content"] = reasoning
-    if weight is not None and message.get("role") == "assistant":
+    if weight is not None and is_answer:
         plain["weight"] = weight
     if isinstance(calls, str):
         plain["tool_calls"] = json_of(calls, f"{where}.tool_calls") if calls.strip() else None
