@@ -58,7 +58,7 @@ class TestFiles:
     def test_not_json_in_a_later_line(self) -> None:
         good = as_json(user())
         complaint = refused("encode", stdin=f"{good}\n\n{good}\n[1, }}\n")
-        assert complaint == "dsv4: stdin:4:5: not JSON: expecting value"
+        assert complaint == "dsv4: stdin:4:5: not JSON: a comma before }"
 
     def test_not_json_over_several_lines(self) -> None:
         complaint = refused("encode", stdin='[\n  {"role": "user",}\n]')
