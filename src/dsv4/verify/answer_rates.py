@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sqrt
 from typing import Any
 
@@ -146,14 +146,21 @@ def _finding(rate: AnswerRate, post: Post) -> ServerFinding:
         reply = post(CHAT, {**rate.body, "stream": True} if is_streamed else rate.body)
         answer = streamed_answer(reply) if is_streamed else whole_answer(reply)
         if reply.refused or answer is None:
-            return check_finding(f"{rate.probe}-none")
+            return _unjudged(rate, "none")
         holds = rate.holds(answer)
         outcomes += [] if holds is None else [holds]
     if not outcomes or (len(outcomes) < LEAST_JUDGED and not all(outcomes)):
-        return check_finding(f"{rate.probe}-unseen")
+        return _unjudged(rate, "unseen")
     rate_text = rate_words(sum(outcomes), len(outcomes))
     if all(outcomes):
         return check_finding(f"{rate.probe}-valid", seen=rate_text)
     return check_finding(
         f"{rate.probe}-invalid", expected=f"{len(outcomes)} of {len(outcomes)}", seen=rate_text
     )
+
+
+def _unjudged(rate: AnswerRate, why: str) -> ServerFinding:
+    """Why it is not known how often answers are right, in the words for answers that are."""
+    right = check_finding(f"{rate.probe}-valid")
+    found = check_finding(f"rate-{why}", what=right.message, probe=rate.probe)
+    return replace(found, id=f"{rate.probe}-{why}")
