@@ -252,6 +252,11 @@ def _broken_calls(answer: PastedAnswer, verdict: WhyVerdict) -> Iterator[WhyVerd
     for n, call in enumerate(answer.message.get("tool_calls") or ()):
         function = call.get("function") if isinstance(call, dict) else None
         arguments = function.get("arguments") if isinstance(function, dict) else None
+        name = function.get("name") if isinstance(function, dict) else None
+        if isinstance(name, str) and DSML in name:
+            found = symptom(verdict, "Markup is left in the name of a call")
+            place = f"tool_calls[{n}].function.name"
+            yield replace(found, place=place, marked=marked(name, 0, len(name)))
         place = f"tool_calls[{n}].function.arguments"
         if not isinstance(arguments, str):
             continue

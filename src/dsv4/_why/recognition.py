@@ -323,7 +323,7 @@ def _read_page(text: str) -> Pasted | None:
 
 
 def _read_prose(text: str) -> Pasted:
-    for read_as in (_read_fences, _read_answer_text):
+    for read_as in (_read_fences, _read_quoting_error, _read_answer_text):
         found = read_as(text)
         if found is not None:
             return found
@@ -380,6 +380,20 @@ def _is_reply(found: Pasted) -> bool:
     """Whether a server sent it. A block of mere markup may be a quotation in an answer."""
     has_protocol = isinstance(found, PastedAnswer) and found.protocol is not None
     return has_protocol or isinstance(found, PastedError)
+
+
+def _read_quoting_error(text: str) -> PastedError | None:
+    """An error that quotes a piece of markup. A text with a whole call elsewhere is an answer."""
+    known = error_page.find_known_error(text)
+    if known is None or not error_page.is_error_text(text):
+        return None
+    _, start, end = known
+    elsewhere = text[:start] + text[end:].partition("\n")[2]
+    quotes = _MARKUP_WORD in text[start:end]
+    return PastedError(text) if quotes and not parse(elsewhere, thinking=False).tool_calls else None
+
+
+_MARKUP_WORD = DSML.strip("｜")
 
 
 def _read_answer_text(text: str) -> PastedAnswer | None:
