@@ -618,9 +618,24 @@ def test_nothing_sticks_out_on_a_phone(open_page: Open, width: int) -> None:
     turn_to(tab, "Request")
     turns = [[{"role": "user", "content": f"Line {n} of a file " * 9}] for n in range(2)]
     write(tab, "\n".join(map(json.dumps, turns)))
-    turn_to(tab, "Prompt")
+    sides = tab.get_by_role("group", name="Pane")
+    sides.get_by_role("button", name="Turns").click()
     tab.get_by_role("region", name="Turns").locator(".turn").nth(1).wait_for()
     assert tab.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_a_phone_names_the_pane_beside_the_text_by_what_it_shows(open_page: Open) -> None:
+    tab = open_page(width=390)
+    settle(tab)
+    sides = tab.get_by_role("group", name="Pane").get_by_role("button")
+    answer = {"choices": [{"message": {"role": "assistant", "content": "Hi"}}]}
+    turns = "\n".join(json.dumps([{"role": "user", "content": each}]) for each in "ab")
+    for text, name in ((answer, "Answer"), (turns, "Turns"), ("Hello", "Prompt")):
+        turn_to(tab, "Request")
+        write(tab, text)
+        sides.get_by_text(name, exact=True).click()
+        assert tab.get_by_role("region", name=name, exact=True).is_visible()
+        assert sides.all_inner_texts() == ["Request", name]
 
 
 class TestAFirstVisit:

@@ -33,7 +33,8 @@ export function mount(root, context) {
   const answered = element("section", { className: "pane result answer-pane", "aria-label": "Answer", hidden: true, tabIndex: 0 });
   const panes = element("div", { className: "panes" }, left.root, right.root, turns.root, answered);
   const bar = element("div", { className: "toolbar" }, set.root, context.copy(shown));
-  root.append(options("Switches, and copying", bar), verdict.root, sidesOf(panes), panes);
+  const sides = sidesOf(panes);
+  root.append(options("Switches, and copying", bar), verdict.root, sides.root, panes);
 
   const ask = debounced(async () => {
     if (!String(sourceOf(context)).trim()) return showNothing();
@@ -111,6 +112,7 @@ export function mount(root, context) {
   function showBeside(pane) {
     for (const one of [right.root, turns.root, answered]) one.hidden = one !== pane;
     panes.classList.toggle("alone", pane === null);
+    if (pane) sides.result.textContent = pane.ariaLabel;
   }
 
   /** @param {import("../types.js").WhyAnswer} found */
@@ -289,20 +291,19 @@ function textOf(bytes) {
 }
 
 /**
- * Where both do not fit, on a phone, one of the panes is shown, and this chooses which.
+ * Where both do not fit, on a phone, one of the panes is shown, and this chooses which. The button
+ * `result` is named by what stands beside the text.
  * @param {HTMLElement} panes
  */
 function sidesOf(panes) {
-  const names = [
-    ["request", "Request"],
-    ["prompt", "Prompt"],
-  ];
-  const buttons = names.map(([name, title]) => button(title, () => show(name), { "data-side": name }));
-  /** @param {string} side */
+  const request = button("Request", () => show(request));
+  const result = button("Prompt", () => show(result));
+  /** @param {HTMLElement} side */
   const show = (side) => {
-    panes.dataset.side = side;
-    for (const one of buttons) one.setAttribute("aria-pressed", String(one.dataset.side === side));
+    panes.dataset.side = side === request ? "request" : "result";
+    for (const one of [request, result]) one.setAttribute("aria-pressed", String(one === side));
   };
-  show("prompt");
-  return element("div", { className: "sides modes", role: "group", "aria-label": "Pane" }, buttons);
+  show(result);
+  const root = element("div", { className: "sides modes", role: "group", "aria-label": "Pane" }, request, result);
+  return { root, result };
 }
