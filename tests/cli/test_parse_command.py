@@ -55,7 +55,9 @@ def test_tools_are_declared(tmp_path: Path) -> None:
         done = dsv4("parse", "--tools", tools, stdin=bare)
         assert json.loads(done.stdout)["tool_calls"]
     tools.write_text("{}")
-    assert "found no tools, expected a list of them" in refused("parse", "--tools", tools, stdin=bare)
+    assert "found no tools, expected a list of them" in refused(
+        "parse", "--tools", tools, stdin=bare
+    )
 
 
 def test_repairs_are_mentioned() -> None:

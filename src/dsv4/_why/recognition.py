@@ -393,7 +393,7 @@ def _read_quoting_error(text: str) -> PastedError | None:
     return PastedError(text) if quotes and not parse(elsewhere, thinking=False).tool_calls else None
 
 
-_MARKUP_WORD = DSML.strip("｜")
+_MARKUP_WORD = DSML[1:-1]  # without its bars, which are often written otherwise
 
 
 def _read_answer_text(text: str) -> PastedAnswer | None:
