@@ -19,13 +19,35 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from dsv4._inputs.input_files import InputError
 from dsv4._inputs.request_bodies import LastAnswer, ReadBody, RequestOverrides
 from dsv4.api.api_request import BodyRules, ProtocolName
-from dsv4.api.body_reader import recognise
+from dsv4.api.body_reader import RecognisedBody, recognise
 from dsv4.api.ignored_fields import FIELDS_READ
 from dsv4.api.own_bodies import is_sharegpt, json_of, role_of, sharegpt_messages
 from dsv4.errors import Error, Location, mismatch, path_of, short_repr
 from dsv4.request import Request
 
 Line: TypeAlias = Mapping[str, Any]
+
+
+class RecognisedLine(dict[str, Any]):
+    """A line, and what it is, which every shape asks: found once."""
+
+    @cached_property
+    def rules(self) -> BodyRules:
+        return self._as_body.rules
+
+    @cached_property
+    def is_anthropic(self) -> bool:
+        """Whether it has what only Anthropic's Messages have. A `system` text is no such thing:
+        many data sets have it beside OpenAI's messages."""
+        if not isinstance(self.get("system"), str):
+            return self._as_body.protocol == "messages"
+        rest = {name: value for name, value in self.items() if name != "system"}
+        return recognise(rest).protocol == "messages"
+
+    @cached_property
+    def _as_body(self) -> RecognisedBody:
+        return recognise(self)
+
 
 # What a line is read as, and what it becomes.
 
@@ -93,8 +115,8 @@ class LineShape(NamedTuple):
 
     name: str
     field: str
-    fits: Callable[[Line], bool]
-    read: Callable[[Line], LineConversation]
+    fits: Callable[[RecognisedLine], bool]
+    read: Callable[[RecognisedLine], LineConversation]
 
 
 class LinePair(NamedTuple):
@@ -228,9 +250,12 @@ _BESIDE_MESSAGES: tuple[Location, ...] = (
     ("chat_template_kwargs", "python_tools"),
     ("initial_reason_steps",),
 )
+_NAMES_BESIDE_MESSAGES = frozenset(location[0] for location in _BESIDE_MESSAGES)
 
 
 def _refuse_beside_messages(line: Line) -> None:
+    if _NAMES_BESIDE_MESSAGES.isdisjoint(line):
+        return
     for location in _BESIDE_MESSAGES:
         value: Any = line
         for name in location:
@@ -240,7 +265,8 @@ def _refuse_beside_messages(line: Line) -> None:
             raise InputError(f"{path_of(location)}: {problem}")
 
 
-def _only_meaning(line: Line) -> LineConversation:
+def _only_meaning(fields: Line) -> LineConversation:
+    line = RecognisedLine(fields)
     fitting = [shape for shape in SHAPES if shape.field in line and shape.fits(line)]
     if not fitting:
         raise InputError(_nothing_fits(line))
@@ -292,22 +318,21 @@ def _is_list(line: Line, field: str) -> bool:
     return isinstance(line.get(field), list)
 
 
-def _fits_list(field: str, line: Line) -> bool:
+def _fits_list(field: str, line: RecognisedLine) -> bool:
     if not _is_list(line, field) or any(_fits_answer(field, name, line) for name in _ANSWERS):
         return False
-    return not (field == "messages" and _is_anthropic(line))
+    return not (field == "messages" and line.is_anthropic)
 
 
-def _read_list(field: str, line: Line) -> LineConversation:
-    listed, used = _listed(line[field], (field,)), []
+def _read_list(field: str, line: RecognisedLine) -> LineConversation:
+    listed = _listed(line[field], (field,))
     for name in _ANSWERS[:3]:
         said = _messages(listed[-1:])[0].get("content") if line.get(name) else None
         if isinstance(line.get(name), str) and said != line[name]:
             raise InputError(f"{name}: found another answer than in {field}, expected one")
-    for name in _TRAINED:
-        if isinstance(line.get(name), list):
-            listed = _masked(listed, line[name], name)
-            used.append(name)
+    used = [name for name in line if name in _TRAINED and isinstance(line[name], list)]
+    for name in used:
+        listed = _masked(listed, line[name], name)
     return _conversation(_with_system(line, listed), line, used, rules=_rules(field, line))
 
 
@@ -323,8 +348,8 @@ def _masked(transcript: Transcript, mask: list[Any], name: str) -> Transcript:
     ]
 
 
-def _rules(field: str, line: Line) -> BodyRules:
-    return recognise(line).rules if field == "messages" else "released"
+def _rules(field: str, line: RecognisedLine) -> BodyRules:
+    return line.rules if field == "messages" else "released"
 
 
 _TURN_NAMES = {"content": "value", "role": "from", "tool_calls": "value"}
@@ -377,6 +402,8 @@ def unread_inside(body: Any) -> Iterator[str]:
     messages = body.get("messages") if isinstance(body, dict) else body
     for n, message in enumerate(messages if isinstance(messages, list) else ()):
         for name, value in message.items() if isinstance(message, dict) else ():
+            if isinstance(value, str):
+                continue
             if name not in ("content", "tool_calls", "tools") and isinstance(value, dict):
                 inside = (each for each in value if OF_TRAINING.search(str(each)))
                 yield from (f"messages[{n}].{name}.{each}" for each in inside)
@@ -507,14 +534,6 @@ def _tools(line: Line) -> Any:
 # Requests of other protocols.
 
 
-def _is_anthropic(line: Line) -> bool:
-    """Whether a line has what only Anthropic's Messages have. A `system` text is no such thing:
-    many data sets have it beside OpenAI's messages."""
-    text = isinstance(line.get("system"), str)
-    rest = {name: value for name, value in line.items() if name != "system" or not text}
-    return recognise(rest).protocol == "messages"
-
-
 def _is_dict(value: object) -> bool:
     return isinstance(value, dict)
 
@@ -525,12 +544,12 @@ def _is_openai(line: Line) -> bool:
     return any(role_of(m) == "tool" or (_is_dict(m) and m.get("tool_calls")) for m in messages)
 
 
-def _fits_messages(line: Line) -> bool:
-    return _is_list(line, "messages") and _is_anthropic(line)
+def _fits_messages(line: RecognisedLine) -> bool:
+    return _is_list(line, "messages") and line.is_anthropic
 
 
-def _fits_both(line: Line) -> bool:
-    return _is_list(line, "messages") and _is_openai(line) and _is_anthropic(line)
+def _fits_both(line: RecognisedLine) -> bool:
+    return _is_list(line, "messages") and _is_openai(line) and line.is_anthropic
 
 
 def _fits_responses(line: Line) -> bool:
@@ -599,7 +618,7 @@ def _ends_without_answer(turns: object) -> bool:
     return last.get("role", last.get("from")) in ("user", "human", "tool", "observation")
 
 
-def _read_answer(question: str, answer: str, line: Line) -> LineConversation:
+def _read_answer(question: str, answer: str, line: RecognisedLine) -> LineConversation:
     before = _before_answer(line, question)
     if question == "prompt":  # of which trainers train nothing, not even answers in it
         before = [PlacedMessage(_unweighed(message), place) for message, place in before]

@@ -4,7 +4,7 @@ it. Every door uses it, so the same body is the same prompt at all of them.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
@@ -67,9 +67,8 @@ def recognise(body: object) -> RecognisedBody:
     return RecognisedBody("chat", "body" if is_api_body else "released", is_own is not is_api_body)
 
 
-def _has_any(body: JsonObject, names: Container[str]) -> bool:
-    # By the fields of the body: there are fewer than names.
-    return any(name in names and value is not None for name, value in body.items())
+def _has_any(body: JsonObject, names: Iterable[str]) -> bool:
+    return any(body[name] is not None for name in body.keys() & names)
 
 
 def _is_alpaca(body: Mapping[str, Any]) -> bool:

@@ -116,8 +116,8 @@ def unread_locations(
         read = read - {"store"} | {*own_bodies.ONLY_OWN}
     yield from _others(body, read, ())
     for field, names in OPTION_FIELDS_READ[protocol].items():
-        if field in read:
-            yield from _others(body.get(field), names, (field,))
+        if field in body and field in read:
+            yield from _others(body[field], names, (field,))
     name = _LISTS.get(protocol, "messages")
     for n, message in enumerate(_list(body.get(name))):
         if isinstance(message, dict):
