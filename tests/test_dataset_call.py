@@ -19,7 +19,7 @@ from dsv4.dataset import BadLine, DatasetError, Interrupted, Summary, Watcher
 from small_vocabulary import write_small_vocabulary
 
 pytest.importorskip("tokenizers")
-from dsv4.dataset import dataset_engines
+from dsv4.dataset import dataset_engines, dataset_run
 from dsv4.dataset.output_formats import TRAINERS
 from dsv4.dataset.resumable_output import _is_same_file
 from dsv4.tokens import Tokenizer
@@ -1236,7 +1236,8 @@ def test_a_ray_that_does_not_start_is_one_line(
         raise Exception("The current node timed out during startup.\nSee the logs.")
 
     stub = SimpleNamespace(data=None, is_initialized=lambda: False, init=init)
-    monkeypatch.setattr(dataset_engines, "ray_with_data", lambda: stub)
+    for module in (dataset_engines, dataset_run):
+        monkeypatch.setattr(module, "ray_with_data", lambda: stub)
     source = tmp_path / "in.jsonl"
     source.write_text('{"prompt": "Q", "completion": "A"}\n')
     with pytest.raises(
