@@ -9,7 +9,7 @@ for all of its values, and must not name it for some values only.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import pytest
@@ -35,6 +35,7 @@ from parts import part
 
 VALUES: tuple[Any, ...] = (
     *(0, 1, 2.5, False, True, "", "high", "query", "none"),
+    *([None], {"type": None}),
     *(["x"], {"type": "disabled"}, {"type": "json_object"}, {"effort": "max"}),
     [{"type": "function", "function": {"name": "g"}}],
     [{"type": "text", "text": "blocks"}],
@@ -154,6 +155,12 @@ BODIES: dict[str, Callable[[], dict[str, Any]]] = {
 }
 
 
+def inside(value: Any, path: Iterable[str | int]) -> Any:
+    for step in path:
+        value = value[step]
+    return value
+
+
 class Place(NamedTuple):
     """An object of a body, where fields are tried."""
 
@@ -162,11 +169,15 @@ class Place(NamedTuple):
 
     def bodies(self, field: str) -> Iterator[dict[str, Any]]:
         """The body with each value of a field that it does not have yet."""
-        for value in VALUES:
+        return self._bodies(field, VALUES)
+
+    def body_with_null(self, field: str) -> Iterator[dict[str, Any]]:
+        return self._bodies(field, (None,))
+
+    def _bodies(self, field: str, values: Iterable[Any]) -> Iterator[dict[str, Any]]:
+        for value in values:
             body = json.loads(json.dumps(BODIES[self.body]()))
-            target = body
-            for step in self.path:
-                target = target[step]
+            target = inside(body, self.path)
             if field in target or (field == "role" and value not in ROLES):
                 continue
             target[field] = value
@@ -245,7 +256,7 @@ def by_teaching(body: Any) -> Answer:
 
 def answered(body: Any) -> dict[str, Any]:
     """The turns of a body, with the answer that is to be trained."""
-    turns = "input" if "input" in body else "messages"
+    turns = next(name for name in ("messages", "input") if isinstance(body.get(name), list))
     answer: dict[str, Any] = {"role": "assistant", "content": "Right."}
     if turns == "input":
         part = {"type": "output_text", "text": "Right."}
@@ -324,6 +335,29 @@ DOORS = {by_reading: 67, by_serving: 67, by_healing: 67, by_teaching: 499} | {
 def test_no_field_is_lost_in_silence(door: Callable[[Any], Answer]) -> None:
     of = DOORS[door]
     assert failures(part(CASES, of), door) == []
+
+
+@pytest.mark.parametrize("door", [by_reading, by_serving, by_teaching, by_checking, on_the_page])
+def test_null_is_absence(door: Callable[[Any], Answer]) -> None:
+    """Or it is refused, or named: it never says anything but in what is written whole."""
+    cases = [(place, field) for place, field in CASES if (place.body, place.path) != WRITTEN]
+    assert [case for case in part(cases, DOORS[door]) if says_something(*case, door)] == []
+
+
+WRITTEN = ("own", ("tools", 0, "function"))
+
+
+def says_something(place: Place, field: str, door: Callable[[Any], Answer]) -> bool:
+    """Whether a null changes the result."""
+    usual = door(BODIES[place.body]()).result
+    for body in place.body_with_null(field):
+        try:
+            answer = door(body)
+        except dsv4.Error:
+            continue
+        if answer.result != usual and field not in answer.words:
+            return True
+    return False
 
 
 @pytest.mark.parametrize("command", ["encode", "count", "show"])

@@ -714,6 +714,9 @@ NOTES: list[Any] = [
     ([*HELLO, HELLO[1]], "turn_without_token", False),
     (HELLO[1:] + HELLO, "turn_without_token", False),
     ({"messages": THINKING, "model": "DeepSeek-V3.2"}, "other_release", False),
+    ({"messages": THINKING, "history": [["Hi", "Hello"]]}, "unread history", False),
+    ({"messages": THINKING, "prompt": "Bye"}, "unread prompt", False),
+    ({"messages": THINKING, "chosen": True}, "unread chosen", False),
 ]
 
 
@@ -738,6 +741,8 @@ def test_reasoning_that_examples_keep_is_not_noted(vocabulary: Path, tmp_path: P
 
 def test_a_clean_run_has_nothing_to_note(vocabulary: Path, tmp_path: Path) -> None:
     assert run([THINKING], tmp_path, vocabulary)[1].notes == {}
+    copied = {"messages": THINKING, "prompt": "Hi", "chosen": None, "rejected": None}
+    assert run([copied], tmp_path, vocabulary)[1].notes == {}
     weighted = [*HI, {**THINKING[1], "weight": 1}]
     assert run([weighted], tmp_path, vocabulary, strict_data=True)[1].notes == {}
 

@@ -21,7 +21,7 @@ from dsv4._inputs.request_bodies import LastAnswer, ReadBody, RequestOverrides
 from dsv4.api.api_request import BodyRules, ProtocolName
 from dsv4.api.body_reader import RecognisedBody, recognise
 from dsv4.api.ignored_fields import FIELDS_READ
-from dsv4.api.own_bodies import is_sharegpt, json_of, role_of, sharegpt_messages
+from dsv4.api.own_bodies import is_pair, is_sharegpt, json_of, role_of, sharegpt_messages
 from dsv4.errors import Error, Location, mismatch, path_of, short_repr
 from dsv4.request import Request
 
@@ -158,11 +158,13 @@ def _conversation(
     used: Iterable[str] = (),
     before_answer: int | None = None,
     rules: BodyRules = "released",
+    unread: Iterable[str] = (),
 ) -> LineConversation:
-    """Messages with the options of the line. `used` are fields that are none."""
+    """Messages with the options of the line. `used` are fields that are none, `unread` those of
+    other shapes that are to be named."""
     _refuse_beside_messages(line)
     # An answer beside messages that have one, as tasks of mathematics have it, is named.
-    unused = {*_LABELS, "context", *(["answer"] if before_answer is None else [])}
+    unused = {*unread, *_LABELS, "context", *(["answer"] if before_answer is None else [])}
     no_options = {*LINE_FIELDS, *used} - (unused - {*used})
     options = {name: value for name, value in line.items() if name not in no_options}
     tools = _tools(line)
@@ -194,6 +196,7 @@ LINE_FIELDS = frozenset(
     (*_LISTS, *_QUESTIONS, *_ANSWERS, *_ADDITIONS, *_PAIRS, *_OPENAI_PAIRS, *_LABELS)
 ) | {*SYSTEM_FIELDS, "history", "rejected_response", "tools", "functions", "instructions"}
 """The fields that tell shapes apart, or that one of them reads."""
+_OF_OTHER_SHAPES = LINE_FIELDS - {"tools", *SYSTEM_FIELDS}
 
 
 # Lines.
@@ -217,8 +220,7 @@ def line_conversations(value: object) -> list[LineConversation]:
 
 
 def _is_pair(line: Line) -> bool:
-    whole = all(name in line for name in _PAIRS)
-    return whole or _OPENAI_PAIRS[0] in line or "rejected_response" in line
+    return is_pair(line) or line.get("rejected_response") is not None
 
 
 def _as_object(value: object) -> Line:
@@ -333,7 +335,26 @@ def _read_list(field: str, line: RecognisedLine) -> LineConversation:
     used = [name for name in line if name in _TRAINED and isinstance(line[name], list)]
     for name in used:
         listed = _masked(listed, line[name], name)
-    return _conversation(_with_system(line, listed), line, used, rules=_rules(field, line))
+    unread = _beside_list(field, line, listed)
+    return _conversation(
+        _with_system(line, listed), line, used, rules=_rules(field, line), unread=unread
+    )
+
+
+def _beside_list(field: str, line: Line, listed: Transcript) -> list[str]:
+    """The fields of other shapes beside a list of messages, but for copies of what these say."""
+    names = [name for name in line if name in _OF_OTHER_SHAPES and name != field]
+    if not names:
+        return names
+    texts = [message.get("content") for message in _messages(listed) if _is_dict(message)]
+    said = [text for text in texts if isinstance(text, str)]
+    return [name for name in names if not _is_copy(line[name], name, said)]
+
+
+def _is_copy(value: object, name: str, said: Sequence[str]) -> bool:
+    if name in _LISTS and isinstance(value, list):  # a shape of its own, which must mean the same
+        return True
+    return isinstance(value, str) and value != "" and any(value in text for text in said)
 
 
 def _masked(transcript: Transcript, mask: list[Any], name: str) -> Transcript:

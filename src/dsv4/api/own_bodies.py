@@ -151,7 +151,8 @@ def _turns(value: object, name: str) -> list[Any]:
 
 def is_pair(body: Mapping[str, Any]) -> bool:
     """Whether an object has two answers, of which one is the better."""
-    return {"chosen", "rejected"} <= body.keys() or "preferred_output" in body
+    sides = [body.get(name) for name in ("chosen", "rejected") if name in body]
+    return (len(sides) == 2 and sides != [None, None]) or body.get("preferred_output") is not None
 
 
 def with_system(body: Mapping[str, Any], messages: Any) -> Any:
