@@ -174,7 +174,7 @@ test-official: $(VENV)/installed-for-tests
 	$(if $(FTLLM_WHEEL),,$(BIN)/python -m pip download --quiet --no-deps --dest $(VENV)/official \
 		--only-binary :all: ftllm==1.9.0)
 	FTLLM_WHEEL=$(or $(FTLLM_WHEEL),$$(ls $(VENV)/official/ftllm-1.9.0-*.whl)) \
-		$(BIN)/pytest tests/core/test_official_file.py
+		$(BIN)/pytest tests/core/test_official_file.py tests/core/test_official_functions.py
 
 # What SGLang's own parsers make of the corpora, and its request handling of requests: neither needs a
 # GPU. Its server does. Most of what it imports is vLLM's too, so its environment looks into that one.

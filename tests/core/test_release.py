@@ -17,6 +17,7 @@ import dsv4
 import encoding_dsv4
 import encoding_dsv32
 import encoding_dsv41
+import encoding_dsv41_1017
 from builders import *
 from dsv4.compat import release, vllm
 from encoding_dsv4 import (
@@ -300,8 +301,7 @@ class TestStrictReading:
     def test_calls_past_the_end(self) -> None:
         completion = self.CALL.format("f") + self.END
         for index in (len(completion), len(completion) + 9):
-            with pytest.raises(dsv4.ParseError):
-                encoding_dsv4.parse_tool_calls(index, completion)
+            assert encoding_dsv4.parse_tool_calls(index, completion) == (index, None, [])
 
 
 def released_after(context: list[Any], messages: list[Any]) -> str:
@@ -346,3 +346,57 @@ class TestVllm:
         assert not hasattr(vllm, "render_content")
         with pytest.raises(AttributeError, match=r"vLLM 0\.20\.2"):
             vllm.render_content  # noqa: B018
+
+
+PICTURE = {"type": "image_url", "image_url": {"url": "a.png"}}
+NO_IMAGE = "[Unsupported image_url]"
+
+
+@pytest.mark.parametrize("module", [encoding_dsv41, encoding_dsv41_1017])
+class TestFunctionsOfTextInV41:
+    """What `render_message` and `_encode_messages_text` make of what only `encode_messages` turns
+    into text, as SGLang's copy of September's file and October's own file do."""
+
+    @pytest.mark.parametrize(
+        ("message", "expected"),
+        [
+            (
+                {"role": "user", "content_blocks": [text("a"), PICTURE, {"type": "audio"}]},
+                f"<｜User｜>a\n\n{NO_IMAGE}\n\n[Unsupported audio]<｜Assistant｜></think>",
+            ),
+            (
+                {
+                    "role": "user",
+                    "content_blocks": [
+                        {"type": "tool_result", "tool_use_id": "c", "content": [text("a"), PICTURE]}
+                    ],
+                },
+                f"<｜User｜><tool_result>a\n\n{NO_IMAGE}</tool_result><｜Assistant｜></think>",
+            ),
+            ({"role": "assistant", "content_blocks": [text("a")]}, "<｜end▁of▁sentence｜>"),
+            ({"role": "system", "content": "s", "content_blocks": [text("a")]}, "<｜System｜>s"),
+            (
+                {"role": "user", "content": "a <｜deepseek_image｜>"},
+                "<｜User｜>a <｜deepseek_image｜><｜Assistant｜></think>",
+            ),
+        ],
+    )
+    def test_a_message(self, module: Any, message: dict[str, Any], expected: str) -> None:
+        assert module.render_message(0, [message], "chat") == expected
+        prompt = module._encode_messages_text([message], "chat", add_default_bos_token=False)
+        assert prompt == expected
+
+    def test_the_messages_stay_as_they_are(self, module: Any) -> None:
+        message = {"role": "user", "content_blocks": [PICTURE]}
+        module._encode_messages_text([message], "chat", [message])
+        assert message == {"role": "user", "content_blocks": [PICTURE]}
+
+    @pytest.mark.parametrize("nothing", [{}, "", ()])
+    def test_what_is_empty_has_no_items(self, module: Any, nothing: Any) -> None:
+        assert module.merge_tool_messages(nothing) == []
+        assert module.process_image_messages(nothing) == ([], [])
+        assert module.encode_messages([], "chat", nothing) == module.encode_messages([], "chat")
+
+    def test_a_namespace_is_text(self, module: Any) -> None:
+        problem = "namespace: found {}, expected the name of a namespace"
+        assert error_of(module._split_tool_name, "f", {}) == problem

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from test_healing import PATHS, answer, folded, whole
 from dsv4._cli.main import main
 from dsv4._format.tokens import DSML, EOS, THINK_END
 from dsv4.serve import Chunk, Model
+from dsv4.serve.observe.logs import JsonFormatter
 from dsv4.tokens import Tokenizer
 
 pytest.importorskip("jsonschema_rs")
@@ -198,6 +200,16 @@ class TestWhatIsReported:
         assert found == [("arguments_do_not_fit", 'limit: "few" is not of type "integer"')]
         assert 'dsv4_repairs_total{kind="arguments_do_not_fit"} 1.0' in metrics
         assert summary == "1 answer, none in need of healing"
+
+    @pytest.mark.parametrize(("written", "repairs"), [('{"limit": "few"}', 0), (WRITTEN, 3)])
+    def test_the_log_counts_what_was_made_to_fit(
+        self, tokenizer: Tokenizer, caplog: pytest.LogCaptureFixture, written: str, repairs: int
+    ) -> None:
+        with caplog.at_level(logging.INFO, "dsv4.serve"):
+            debugged(tokenizer, written)
+        lines = [json.loads(JsonFormatter().format(record)) for record in caplog.records]
+        asked = [line for line in lines if line.get("path") == PATHS[0]]
+        assert [line["repairs"] for line in asked] == [repairs]
 
     def test_nothing_of_what_fits(self, tokenizer: Tokenizer) -> None:
         assert debugged(tokenizer, FITTED)[0] == []

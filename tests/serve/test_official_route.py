@@ -132,6 +132,18 @@ def test_its_models_are_the_apis() -> None:
     run(scenario())
 
 
+@pytest.mark.parametrize(
+    ("model", "dialect"), [("deepseek-flash", "v4.1-1017"), ("deepseek-v4-pro", "v4-0731")]
+)
+def test_the_header_names_the_dialect_of_the_model(model: str, dialect: str) -> None:
+    async def scenario() -> None:
+        async with gateway(stand_in="deepseek-api") as g:
+            _, headers, _ = await g.post("/chat/completions", {"model": model, "messages": [USER]})
+            assert headers["x-dsv4-dialect"].startswith(f"{dialect}, effort high, ")
+
+    run(scenario())
+
+
 def test_a_loop_must_bring_its_reasoning_back() -> None:
     schema = {"type": "object", "properties": {"command": {"type": "string"}}}
     tool = {"type": "function", "function": {"name": "bash", "parameters": schema}}

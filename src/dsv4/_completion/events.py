@@ -80,6 +80,9 @@ def sentences() -> Mapping[DiagnosticKind, str]:
 # Kinds that say that a call was meant and could not be read.
 UNREAD_CALL_KINDS: frozenset[DiagnosticKind] = frozenset({"dropped_call", "limit"})
 
+# Kinds that report what stays as it is.
+UNREPAIRED_KINDS: frozenset[DiagnosticKind] = frozenset({"arguments_do_not_fit"})
+
 
 Finish: TypeAlias = Literal["stop", "tool_calls", "length"]
 """Why the text ended: the model was done; it made calls; the text was cut."""

@@ -9,8 +9,8 @@ on purpose, docs/format.md, section 10, says how and docs/encoding.md says why.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, cast
 
 from dsv4._encode import tools, types
 from dsv4._encode.encode import effort_text, render_conversation
@@ -127,7 +127,7 @@ class ReleasedFunctions:
         dialect, bos = self.dialect, add_default_bos_token
         if messages.__class__ is not list:
             messages = _listed(messages, "messages")
-        if context is not None:
+        if context:
             _listed(context, "context")
         if thinking_mode not in _MODES:
             raise _unknown_mode(thinking_mode)
@@ -186,8 +186,7 @@ class ReleasedFunctions:
 
     def render_tools(self, tools: list[dict[str, Any]]) -> str:
         """The tools section, from function objects."""
-        _check_kind(tools, (list, tuple), "tools", "a list of function objects")
-        bare = [{"function": tool} for tool in tools]
+        bare = [{"function": tool} for tool in _items(tools, "tools")]
         schemas = schemas_text(bare, RELEASED.named_tools, self.dialect.namespace_end, ("tools",))
         return self.dialect.tools_open + schemas + self.dialect.tools_close
 
@@ -196,7 +195,7 @@ class ReleasedFunctions:
         keeps_all = self.dialect.users_keep_tools
         merged: list[dict[str, Any]] = []
         turn: dict[str, Any] | None = None  # the user turn that is open
-        for index, listed in enumerate(_listed(messages, "messages")):
+        for index, listed in enumerate(_items(messages, "messages")):
             message = _copied(as_message(listed, ("messages", index)), index)
             role = message.get("role") if isinstance(message.get("role"), str) else None
             if role == "tool":
@@ -247,6 +246,7 @@ class ReleasedFunctions:
 
     def _drop_thinking_messages(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """What dropping leaves of merged messages, reasoning before the last user turn removed."""
+        messages = list(messages)
         last = self.find_last_user_index(messages)
         others = (m for m in messages[: max(last, 0)] if survives_dropping(m))
         hidden = RELEASED.reasoning_fields
@@ -267,8 +267,6 @@ class ReleasedFunctions:
         self, text: str, thinking_mode: types.ThinkingMode
     ) -> dict[str, Any]:
         """A well-formed completion as a message. Raises a `ValueError` for any other."""
-        if thinking_mode not in _MODES:
-            raise _unknown_mode(thinking_mode)
         _check_kind(text, str, "text", "text")
         from dsv4._completion.strict import read_strictly  # many only encode
 
@@ -292,6 +290,8 @@ class ReleasedFunctions:
         _check_kind(index, int, "index", "a place in the text")
         tags = self.dialect.tags
         opened = tags.block_open[-2:]
+        if index >= len(text):  # the completion ends with the name
+            return index, None, []
         if not text.startswith(opened, index):
             raise ParseError(index, mismatch(text[index : index + 2], repr(opened)))
         from dsv4._completion.strict import read_calls  # many only encode
@@ -329,6 +329,14 @@ def _listed(messages: object, name: str) -> Sequence[Any]:
     return messages
 
 
+def _items(values: object, name: str) -> Sequence[Any]:
+    """The items of an argument that the released function only goes through."""
+    if isinstance(values, (list, tuple)):
+        return values
+    _check_kind(values, Iterable, name, "a list")
+    return list(cast(Iterable[Any], values))
+
+
 # How a merged user message is read: its blocks are the turn's.
 _MERGED = replace(V4, lists_are_blocks=True)
 
@@ -351,7 +359,7 @@ def sort_tool_results_by_call_order(messages: list[dict[str, Any]]) -> list[dict
     """Merged messages with the results of each user turn in the order of their calls."""
     places: dict[Any, int] = {}
     ordered = []
-    for message in messages:
+    for message in _listed(messages, "messages"):
         blocks = message.get("content_blocks")
         if message.get("role") == "assistant" and message.get("tool_calls"):
             places = call_places(maybe_list(message["tool_calls"]) or ())

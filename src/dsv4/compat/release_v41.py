@@ -24,7 +24,7 @@ from dsv4._encode.turns import RELEASED, block_field
 from dsv4._format import tokens
 from dsv4._format.dialects import NAMESPACE_END, V4, V4_1, Dialect
 from dsv4._format.frozen_class import replace
-from dsv4._format.texts import EFFORT_TEMPLATE, EFFORTS_V4_1
+from dsv4._format.texts import EFFORT_TEMPLATE, EFFORTS_V4_1, UNSUPPORTED
 from dsv4.compat import release
 from dsv4.compat.release import (
     ASSISTANT_SP_TOKEN,
@@ -153,6 +153,33 @@ class ReleasedFunctionsV41(release.ReleasedFunctions):
             return content  # in October's file the content grows with the blocks of the turn
         return [{"type": "text", "text": content}] if blocks is None else list(blocks)
 
+    def _encode_messages_text(
+        self,
+        messages: Sequence[types.MessageInput],
+        thinking_mode: types.ThinkingMode,
+        context: Sequence[types.MessageInput] | None = None,
+        drop_thinking: bool = True,
+        add_default_bos_token: bool = True,
+        reasoning_effort: types.Effort | None = None,
+    ) -> str:
+        """The prompt of messages whose images were made texts before: it looks for none."""
+        texts = _without_pictures(messages)
+        before = _without_pictures(context) if context else None
+        options = (drop_thinking, add_default_bos_token, reasoning_effort)
+        return self.encode_messages(texts, thinking_mode, before, *options)
+
+    def render_message(
+        self,
+        index: int,
+        messages: list[dict[str, Any]],
+        thinking_mode: types.ThinkingMode,
+        drop_thinking: bool = True,
+        reasoning_effort: types.Effort | None = None,
+    ) -> str:
+        """One merged message of a conversation, with the transition after it."""
+        texts = _without_pictures(messages)
+        return super().render_message(index, texts, thinking_mode, drop_thinking, reasoning_effort)
+
     def parse_message_from_completion_text(
         self, text: str, thinking_mode: types.ThinkingMode
     ) -> dict[str, Any]:
@@ -181,10 +208,9 @@ class ReleasedModuleV41:
     """A released module of V4.1: its functions, and what it does with images before them."""
 
     def __init__(self, dialect: Dialect, merges_first: bool = False) -> None:
-        # September's makes images placeholders first, as text, so texts may spell one.
-        refused = dialect.image_text_refused and merges_first
+        # Images are placeholders before a text is encoded, so texts may spell one there.
         self.functions: ReleasedFunctionsV41 = ReleasedFunctionsV41(
-            replace(dialect, image_text_refused=refused), merges_first
+            replace(dialect, image_text_refused=False), merges_first
         )
 
     @overload
@@ -226,7 +252,7 @@ class ReleasedModuleV41:
             images = self._images_in_order(messages, context)
         else:
             texts, images = _as_texts(messages, "messages")
-            before = None if context is None else _as_texts(context, "context")[0]
+            before = _as_texts(context, "context")[0] if context else None
         options = (drop_thinking, add_default_bos_token, reasoning_effort)
         prompt = self.functions.encode_messages(texts, thinking_mode, before, *options)
         return (prompt, {"images": images}) if return_multi_modal_data else prompt
@@ -236,7 +262,7 @@ class ReleasedModuleV41:
     ) -> list[dict[str, Any]]:
         """The images of the messages, in the order in which the prompt shows them."""
         listed = _with_plain_lists(messages, "messages")
-        before = [] if context is None else _with_plain_lists(context, "context")
+        before = _with_plain_lists(context, "context") if context else []
         for name, each in (("messages", listed), ("context", before)):
             inputs.refuse_image_text(IMAGE_PLACEHOLDER, each, name, RELEASED.reasoning_fields)
         merge = self.functions.merge_tool_messages
@@ -262,7 +288,7 @@ _MODULE = ReleasedModuleV41(V4_1)
 _FUNCTIONS = _MODULE.functions
 encode_messages = _MODULE.encode_messages
 encode_case = _MODULE.encode_case
-_encode_messages_text = _FUNCTIONS.encode_messages
+_encode_messages_text = _FUNCTIONS._encode_messages_text
 render_message = _FUNCTIONS.render_message
 render_tools = _FUNCTIONS.render_tools
 merge_tool_messages = _FUNCTIONS.merge_tool_messages
@@ -278,8 +304,6 @@ def render_reasoning_effort(
 ) -> str:
     """What the effort writes before the message `index`."""
     text = effort_text(effort, V4_1, RELEASED)
-    if thinking_mode not in release._MODES:
-        raise release._unknown_mode(thinking_mode)
     return text if index == 0 and thinking_mode == "thinking" else ""
 
 
@@ -296,7 +320,7 @@ def process_image_messages(
 def _without_images(
     messages: Sequence[Any], name: str
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    listed = inputs.as_messages(release._listed(messages, name), name)
+    listed = inputs.as_messages(release._items(messages, name), name)
     inputs.refuse_image_text(IMAGE_PLACEHOLDER, listed, name, RELEASED.reasoning_fields)
     processed: list[dict[str, Any]] = []
     images: list[dict[str, Any]] = []
@@ -348,6 +372,35 @@ def _with_plain_lists(messages: object, name: str) -> Sequence[dict[str, Any]]:
     ]
 
 
+def _without_pictures(messages: Any) -> Any:
+    """Messages as they are read where nothing has looked for images: of other roles than a user's
+    no `content_blocks`, and an image as any other block that is no text."""
+    return list(map(_unprepared, messages)) if isinstance(messages, (list, tuple)) else messages
+
+
+def _unprepared(message: Any) -> Any:
+    fields = inputs.maybe_dict(message)
+    if fields is None or "content_blocks" not in fields:
+        return message
+    if fields.get("role") != "user":
+        return {field: fields[field] for field in fields if field != "content_blocks"}
+    return {**fields, "content_blocks": _named_images(fields["content_blocks"])}
+
+
+def _named_images(blocks: Any) -> Any:
+    listed = inputs.maybe_list(blocks)
+    return blocks if listed is None else list(map(_named_image, listed))
+
+
+def _named_image(block: Any) -> Any:
+    kind = inputs.type_of(block)
+    if kind in inputs.IMAGE_TYPES:
+        return {"type": "text", "text": kind.join(UNSUPPORTED)}
+    if kind == "tool_result":
+        return {**block, "content": _named_images(block.get("content"))}
+    return block
+
+
 def _joined_texts(blocks: Sequence[Any]) -> str:
     """The texts of blocks, as a content."""
     return BLANK_LINE.join(
@@ -361,10 +414,9 @@ def _process_image_blocks(
     blocks: Sequence[Any], image_placeholder: str = IMAGE_PLACEHOLDER
 ) -> tuple[list[Any], list[dict[str, Any]]]:
     """Blocks with placeholders for images, those in tool results included, and the images."""
-    release._check_kind(blocks, (list, tuple), "blocks", "a list of content blocks")
     processed: list[Any] = []
     images: list[dict[str, Any]] = []
-    for block in blocks:
+    for block in release._items(blocks, "blocks"):
         if _is_image_block(block):
             images.append(_extract_image(block))
             block = {"type": "text", "text": image_placeholder}
@@ -400,6 +452,8 @@ def _validate_no_image_sp_tokens(msg: dict[str, Any]) -> None:
 def _split_tool_name(name: str, namespace: str | None = None) -> tuple[str | None, str]:
     """The namespace of a name, or None, and the name in it."""
     release._check_kind(name, str, "name", "the name of a tool")
+    if namespace is not None:
+        release._check_kind(namespace, str, "namespace", "the name of a namespace")
     before, separator, after = qualified_name(name, namespace, ("name",)).partition(NAMESPACE_END)
     return (before, after) if separator else (None, before)
 

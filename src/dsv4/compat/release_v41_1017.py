@@ -15,7 +15,7 @@ _MODULE = release_v41.ReleasedModuleV41(V4_1_1017, merges_first=True)
 _FUNCTIONS = _MODULE.functions
 encode_messages = _MODULE.encode_messages
 encode_case = _MODULE.encode_case
-_encode_messages_text = _FUNCTIONS.encode_messages
+_encode_messages_text = _FUNCTIONS._encode_messages_text
 render_message = _FUNCTIONS.render_message
 merge_tool_messages = _FUNCTIONS.merge_tool_messages
 find_last_user_index = _FUNCTIONS.find_last_user_index

@@ -189,10 +189,11 @@ class CompletionRun(ABC, Generic[PreparedT]):
     @property
     def _headers(self) -> dict[str, str]:
         prepared = self._prepared
+        facts = self._server.model.facts_of(prepared.encoded.prompt.dialect)
         replaced_count = prepared.images.replaced_count
         headers = {
             "x-request-id": self._client.request_id or prepared.turn_ids[0],
-            "x-dsv4-dialect": self._server.model.facts.in_short,
+            "x-dsv4-dialect": facts.in_short,
             "x-dsv4-prefix": "" if prepared.shared is None else str(prepared.shared),
             "x-dsv4-adapted": ",".join(prepared.adapted),
             "x-dsv4-images": f"replaced={replaced_count}" if replaced_count else "",

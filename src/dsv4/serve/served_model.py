@@ -179,6 +179,10 @@ class ServedModel:
         """Takes in whether the engines are sent images."""
         self.api_settings = replace(self.api_settings, read_images=support.reads)
 
+    def facts_of(self, dialect: Dialect) -> PromptFacts:
+        """The facts of a prompt: the official API has models of several dialects."""
+        return self.facts if dialect == self.dialect else prompt_facts(dialect, self._settings)
+
     def _use_names_of_dialect(self) -> None:
         with suppress(VocabularyError):  # `vocabulary_problem` says so
             self.tokenizer = self.tokenizer and self.tokenizer.with_dialect(self.dialect)

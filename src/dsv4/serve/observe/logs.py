@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequenc
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-from dsv4._completion.events import Diagnostic, Event
+from dsv4._completion.events import UNREPAIRED_KINDS, Diagnostic, Event
 from dsv4._completion.random_ids import new_id
 from dsv4.api import ApiError, Usage
 from dsv4.serve.access.api_keys import Key
@@ -177,7 +177,8 @@ class RequestReport:
         if self.run is None:
             return None
         events = (event for reader in self.run.readers for event in reader.events)
-        return sum(isinstance(event, Diagnostic) for event in events)
+        diagnostics = (event for event in events if isinstance(event, Diagnostic))
+        return sum(each.kind not in UNREPAIRED_KINDS for each in diagnostics)
 
     def fields(self) -> dict[str, Any]:
         """What the log says of it. What is None is not known."""
