@@ -469,8 +469,16 @@ def _messages_only(body: Body) -> object:
     return body["messages"]
 
 
-def _last_message(body: Body) -> object:
+def last_message(body: Body) -> object:
     return body["messages"][-1]
+
+
+def last_message_and_tools(body: Body) -> object:
+    return body["messages"][-1], body.get("tools")
+
+
+def last_of_user(body: Body) -> object:
+    return [message for message in body["messages"] if message["role"] == "user"][-1:]
 
 
 # What is not read of a request, as far as it is a listed fault; nobody can tell why.
@@ -481,7 +489,7 @@ UNREAD = frozenset(
         *("response-format-unseen", "max-tokens-ignored"),
     }
 )
-SHORT = frozenset({"history-truncated", "system-dropped", "counts-constant"})
+SHORT = frozenset({"history-truncated", "system-dropped", "counts-constant", "counts-repeated"})
 ANSWERS = _all(
     Habit("always stops", _answers(_always_ends("stop")), frozenset({"billing-finish"})),
     Habit(
@@ -513,7 +521,9 @@ ANSWERS = _all(
         for name, key, may in (
             ("bodies", _whole_body, frozenset[str]()),
             ("messages", _messages_only, UNREAD),
-            ("the last message", _last_message, UNREAD | SHORT),
+            ("the last message", last_message, UNREAD | SHORT),
+            ("the last message and tools", last_message_and_tools, UNREAD | SHORT),
+            ("the last message of a user", last_of_user, UNREAD | SHORT),
         )
     ),
     Habit("has usage only in streams", _only_streams_have_usage),

@@ -7,17 +7,27 @@ what is odd is said.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from odd_habits import HABITS, ROUTES, Habit, Habitual, second_of
+from odd_habits import (
+    HABITS,
+    ROUTES,
+    Habit,
+    Habitual,
+    last_message,
+    last_message_and_tools,
+    last_of_user,
+    second_of,
+)
 from stand_ins import FORECASTER, StandIn
 from unknown_faults import CLEANED_FAULTS, CROWDED_FAULTS
 
 from dsv4.profiles.profile import GATEWAY, PROFILES
 from dsv4.profiles.text_shields import TEXT_PLACES
-from dsv4.verify import PROBES, Hypothesis, Report, ServerProblem, run
+from dsv4.verify import PROBES, Hypothesis, Observation, Report, ServerProblem, run
+from dsv4.verify.counting_checks import repeated_counts
 from dsv4.verify.fits import usual_count
 from dsv4.verify.hypotheses import clean_servers
 from dsv4.verify.own_ways import OWN_WAYS
@@ -129,6 +139,34 @@ def test_no_word_is_false(mode: Any) -> None:
         if (words := list(false_words(truth, habit, mode)))
     }
     assert wrong == {}
+
+
+class TestCountsThatAreRepeated:
+    """Counts of other requests, from a cache in front that reads only the end of a request."""
+
+    @staticmethod
+    def observations(truth: Hypothesis, ending: Callable[[Any], object]) -> list[Observation]:
+        kept: dict[str, int | None] = {}
+        return [
+            Observation(id, kept.setdefault(str(ending(PROBES[id].request)), count))
+            for id, count in counts_of(truth).items()
+            if id in PROBES
+        ]
+
+    @pytest.mark.parametrize("ending", [last_message, last_message_and_tools, last_of_user])
+    @pytest.mark.parametrize("truth", part(SERVERS, 9), ids=str)
+    def test_are_told(self, truth: Hypothesis, ending: Callable[[Any], object]) -> None:
+        found = repeated_counts(self.observations(truth, ending))
+        assert found is not None
+        assert found[0] == "counts-repeated"
+
+    @pytest.mark.parametrize("truth", part(SERVERS, 9), ids=str)
+    def test_are_of_many_requests(self, truth: Hypothesis) -> None:
+        assert repeated_counts(self.observations(truth, last_message)[:12]) is None
+
+    @pytest.mark.parametrize("truth", part(SERVERS, 9), ids=str)
+    def test_are_no_counts_of_prompts(self, truth: Hypothesis) -> None:
+        assert repeated_counts(self.observations(truth, lambda body: body)) is None
 
 
 class TestWhatOnlyCrowdedRequestsShow:

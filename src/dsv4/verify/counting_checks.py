@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import gcd
 
+from dsv4.profiles.request_changes import messages_in
+from dsv4.profiles.server_requests import Object
 from dsv4.verify.count_patterns import COARSE_STEP
 from dsv4.verify.observations import Observation
 from dsv4.verify.probes import PROBES
@@ -30,6 +32,9 @@ LEAST_DIVISOR = 5
 LEAST_CONSTANT = 4
 
 ROUNDED = "counts-estimated"
+# So many conversations that end like another one are counted like it, with so many endings.
+LEAST_ALIKE = 8
+LEAST_ENDINGS = 3
 
 Counted = Sequence[tuple[str, int]]
 
@@ -136,3 +141,48 @@ def _is_by_script(counted: Counted) -> bool:
         (many, round(n - slope * (len(text) - many - x0) - y0)) for many, text, n in others if many
     ]
     return len(rest) > 1 and _is_line([(0, 0), *rest])
+
+
+def repeated_counts(observations: Iterable[Observation]) -> tuple[str, str] | None:
+    """The fault of counts that follow from the end of a request, whatever comes before it, and what
+    shows it, in words."""
+    counted = [
+        (o.body, o.count)
+        for o in observations
+        if o.count is not None and o.body is not None and messages_in(o.body)
+    ]
+    for words, ending in _ENDINGS.items():
+        endings = _shared_endings(counted, ending)
+        conversations, alike = sum(endings.values()), len(endings)
+        if alike >= LEAST_ENDINGS and conversations - alike >= LEAST_ALIKE:
+            reason = f"{conversations} conversations have {alike} counts, by {words}"
+            return "counts-repeated", reason
+    return None
+
+
+def _shared_endings(
+    counted: Iterable[tuple[Object, int]], ending: Callable[[Object], object]
+) -> dict[str, int]:
+    """The endings that several conversations have, and how many: none of them where requests with
+    one ending have different counts."""
+    counts: dict[str, set[int]] = {}
+    conversations: dict[str, set[str]] = {}
+    for body, count in counted:
+        end = json.dumps(ending(body))
+        counts.setdefault(end, set()).add(count)
+        conversations.setdefault(end, set()).add(json.dumps(messages_in(body)))
+    if any(len(values) > 1 for values in counts.values()):
+        return {}
+    return {end: len(same) for end, same in conversations.items() if len(same) > 1}
+
+
+def _last_of_user(body: Object) -> Object | None:
+    own = [message for message in messages_in(body) if message.get("role") == "user"]
+    return own[-1] if own else None
+
+
+_ENDINGS: Mapping[str, Callable[[Object], object]] = {
+    "their last message": lambda body: messages_in(body)[-1],
+    "their last message and tools": lambda body: (messages_in(body)[-1], body.get("tools")),
+    "the last message of a user": _last_of_user,
+}

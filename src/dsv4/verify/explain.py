@@ -14,7 +14,7 @@ from dsv4.profiles.request_changes import longest_text
 from dsv4.profiles.server_faults import KNOWN_TOGETHER, FaultVariant, variants
 from dsv4.profiles.text_shields import TextPlace
 from dsv4.verify.count_patterns import CountPattern
-from dsv4.verify.counting_checks import ROUNDED, counting_doubt, usage_readings
+from dsv4.verify.counting_checks import ROUNDED, counting_doubt, repeated_counts, usage_readings
 from dsv4.verify.fits import Fits
 from dsv4.verify.forecast_sources import Forecasts
 from dsv4.verify.hypotheses import Forecaster, Hypothesis, clean_servers, forecasts_of_probes
@@ -73,8 +73,7 @@ def explain(
         if pattern is not None:
             return search(Fits(telling, forecasts.with_pattern(pattern))).with_pattern(pattern)
     if doubt is not None:
-        fault, reason = doubt
-        return ServerVerdict("void", faults=(fault,), of=len(telling), reason=reason)
+        return _void(telling, *doubt)
     first, *others = usage_readings(telling)
     verdict = search(Fits(first.observations, forecasts)).verdict()
     for reading in others if verdict.outcome != "explained" else ():
@@ -82,8 +81,14 @@ def explain(
         if other.outcome == "explained":
             return replace(other, faults=tuple(sorted({*other.faults, reading.fault})))
     if verdict.outcome == "not explained" and not verdict.faults:
-        return search(fits).with_any_pattern(verdict)
+        doubt = repeated_counts(telling)
+        return _void(telling, *doubt) if doubt else search(fits).with_any_pattern(verdict)
     return verdict
+
+
+def _void(telling: Sequence[Observation], fault: str, reason: str) -> ServerVerdict:
+    """Counts that cannot be believed."""
+    return ServerVerdict("void", faults=(fault,), of=len(telling), reason=reason)
 
 
 def _forecaster_for(observations: Sequence[Observation]) -> Forecaster:
