@@ -185,12 +185,15 @@ def growing_deltas(plan: Plan) -> None:
 def growing_alone(plan: Plan) -> None:
     """As Qwen's own route streams where nobody asks for increments. What cannot be known before the
     third of them is a failure in the end."""
+    forms = {(name, type(v)) for delta in deltas(plan) for name, v in delta.items() if v}
+    if len(dict(forms)) < len(forms) or not {form for _, form in forms} <= {str, list}:
+        return  # what has no one form has none that grows
     said: JsonObject = {}
     for event in plan.events:
         for choice in choices_of(event):
             for name, text in (choice.pop(plan.delta_name, None) or {}).items():
-                if isinstance(text, str):
-                    said[name] = text if name == "role" else said.get(name, "") + text
+                if text:
+                    said[name] = text if name == "role" else said.get(name, type(text)()) + text
             choice["message"] = dict(said)
 
 
@@ -293,15 +296,12 @@ FURTHER_CLASHES: tuple[set[str], ...] = (
         for change in ("finish: calls behind the reason", "coding: gzip without its end")
         for end in (
             "done: no [DONE]",
-            "done: an event named done",
             "last line",
             *(f"frame: {frame}" for frame in BARE),
         )
     ),
     # Empty pieces would come first.
     {"call rest", "finish: calls behind the reason"},
-    # In a whole message the list alone has an order.
-    {"message: nothing but a message", "call grouping: the last call first"},
     # Nothing is left that could be known.
     *(
         {"damage: content under a name that nobody knows", f"choice form: {which}"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 from dsv4.errors import short_repr
@@ -77,7 +78,7 @@ def unknown_fields(delta: Mapping[str, Any]) -> list[str]:
         for name, value in delta.items()
         if (name not in _KNOWN or name in ("delta", "message"))
         and value
-        and (isinstance(value, (str, list)) or looks_like_calls(value))
+        and (isinstance(value, (str, list)) or looks_like_calls(value) or _has_text(value))
     ]
 
 
@@ -86,9 +87,14 @@ def delta_by_any_name(choice: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in choice.items():
         if name not in _KNOWN and isinstance(value, dict):
             fields = with_known_names(value)
-            if not _SAID.isdisjoint(fields):
+            if not _SAID.isdisjoint(fields) or isinstance(fields.get("text"), str):
                 return fields
     return {}
+
+
+def _has_text(value: object) -> bool:
+    """Whether a value has the form of a part of a text."""
+    return isinstance(value, dict) and any(value.get(name) for name in _PART_TEXTS)
 
 
 def looks_like_calls(value: object) -> bool:
@@ -156,7 +162,7 @@ def call_pieces(delta: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
             raise _garbage(piece, f"tool_calls[{n}]")
         if not isinstance(piece.get("function"), (dict, type(None))):
             raise _garbage(piece["function"], f"tool_calls[{n}].function")
-        yield piece
+    yield from _in_order(pieces or [])
     old = delta.get("function_call")  # of servers from before tools; some write both
     is_said = any(piece.get("function") == old for piece in pieces or ())
     if old and isinstance(old, dict) and not is_said:
@@ -165,6 +171,14 @@ def call_pieces(delta: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     for part in content if isinstance(content, list) else ():
         if isinstance(part, dict) and part.get("type") == "tool_use":
             yield part
+
+
+def _in_order(pieces: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Pieces by their numbers, where each has one; a list need not be in that order."""
+    numbers = [piece.get("index") for piece in pieces]
+    if len(pieces) < 2 or not all(type(number) is int for number in numbers):
+        return pieces
+    return sorted(pieces, key=itemgetter("index"))
 
 
 def _numbered(calls: Mapping[str, Any]) -> list[Any]:

@@ -13,8 +13,10 @@ LONGEST_EVENT = 64 * 1024 * 1024
 
 # What is in the name of an event that is a failure: `error`, `response.failed`.
 _FAILURE = re.compile(rb"error|exception|fail", re.IGNORECASE)
-# What says that this was all.
+# What says that this was all, and the names of events with nothing in them that say so.
 DONE = b"[DONE]"
+_ENDS = re.compile(rb"event:\s*(done|end|completed?|finish(ed)?|close)\s*", re.IGNORECASE)
+_NOTHING = (b"", b"{}")
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # As a number, which is found in an eighth of the time.
 _CR = ord("\r")
@@ -43,6 +45,7 @@ class SseReader:
         self._data: list[bytes] = []
         self._data_size = 0
         self._is_error = False
+        self._is_end = False  # if it has nothing in it
         self._after_cr = False  # an LF that comes first belongs to the line before
 
     @property
@@ -53,7 +56,7 @@ class SseReader:
     @property
     def is_between_events(self) -> bool:
         """Whether nothing has come of the next event."""
-        return not (self._rest or self._data or self._is_error or self._after_cr)
+        return not (self._rest or self._data or self._is_error or self._is_end or self._after_cr)
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """The data of the events that `chunk` completes."""
@@ -121,6 +124,7 @@ class SseReader:
         """A line that does not begin as nearly all do."""
         if line.startswith(b"event:"):
             self._is_error = bool(_FAILURE.search(line, 6))
+            self._is_end = bool(_ENDS.fullmatch(line))
         elif line.startswith(b"error:"):
             self._is_error = True
             self._add(line[6:])
@@ -132,13 +136,15 @@ class SseReader:
 
     def _dispatched(self) -> list[bytes]:
         """The event that a blank line ends, if there is one."""
-        lines, is_error = self._data, self._is_error
-        self._data, self._data_size, self._is_error = [], 0, False
+        lines, is_error, is_end = self._data, self._is_error, self._is_end
+        self._data, self._data_size, self._is_error, self._is_end = [], 0, False, False
         data = b"\n".join(lines)
         if is_error:
             return [ErrorData(data)]
+        if is_end and data.strip() in _NOTHING:
+            return [DONE]
         return [data] if lines else []
 
     def end(self) -> list[bytes]:
         """The event that the end of the body ends: some servers leave out the last blank line."""
-        return self.feed(b"\n\n") if self._rest or self._data or self._is_error else []
+        return [] if self.is_between_events else self.feed(b"\n\n")
