@@ -97,9 +97,11 @@ class ScriptedClient:
         pass
 
 
+SETTINGS = Settings(backend="chat", upstream=("http://127.0.0.1:1",), upstream_model="m")
+
+
 def backend_of(answer: Changed) -> ChatServerBackend:
-    settings = Settings(backend="chat", upstream=("http://127.0.0.1:1",), upstream_model="m")
-    backend = ChatServerBackend(settings)
+    backend = ChatServerBackend(SETTINGS)
     backend._upstream._client = ScriptedClient(answer)  # type: ignore[assignment]
     return backend
 

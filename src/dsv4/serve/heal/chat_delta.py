@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from operator import itemgetter
 from typing import Any, TypeAlias
 
 from dsv4.errors import short_repr
@@ -43,6 +42,8 @@ BESIDE_DELTAS = (*_CONTENT, *_CALLS, "reasoning_content")
 _BESIDE = ("role", "name", "index", "finish_reason", "logprobs")
 # What a choice has the answer in.
 _HOLDERS = ("delta", "message", "text")
+# No part of an answer within a delta, and what says it all the same.
+_INNER = frozenset(("delta", "message"))
 _SAID = frozenset((*_REASONING, *_CONTENT, *_CALLS))
 _KNOWN = _SAID.union(_BESIDE, _HOLDERS)
 # The types of parts of a list, and whether they are reasoning. One without a type is text.
@@ -76,7 +77,7 @@ def unknown_fields(delta: Mapping[str, Any]) -> list[str]:
     return [
         name
         for name, value in delta.items()
-        if (name not in _KNOWN or name in ("delta", "message"))
+        if (name not in _KNOWN or name in _INNER)
         and value
         and (isinstance(value, (str, list)) or looks_like_calls(value) or _has_text(value))
     ]
@@ -87,7 +88,8 @@ def delta_by_any_name(choice: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in choice.items():
         if name not in _KNOWN and isinstance(value, dict):
             fields = with_known_names(value)
-            if not _SAID.isdisjoint(fields) or isinstance(fields.get("text"), str):
+            says = not _SAID.isdisjoint(fields) or not _INNER.isdisjoint(fields)
+            if says or isinstance(fields.get("text"), str):
                 return fields
     return {}
 
@@ -175,10 +177,10 @@ def call_pieces(delta: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 def _in_order(pieces: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Pieces by their numbers, where each has one; a list need not be in that order."""
-    numbers = [piece.get("index") for piece in pieces]
-    if len(pieces) < 2 or not all(type(number) is int for number in numbers):
+    numbers = [str(piece.get("index")) for piece in pieces]  # which some write as text
+    if len(pieces) < 2 or not all(map(str.isdecimal, numbers)):
         return pieces
-    return sorted(pieces, key=itemgetter("index"))
+    return sorted(pieces, key=lambda piece: int(piece["index"]))
 
 
 def _numbered(calls: Mapping[str, Any]) -> list[Any]:

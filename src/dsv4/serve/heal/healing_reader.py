@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
 from typing import Any, Literal
 
@@ -106,6 +107,7 @@ class HealingReader(ChoiceReader):
         self._last_messages: list[LastMessage] = []
         self._unknown: set[str] = set()
         self._says_calls = False
+        self._unknown_calls = UpstreamCalls(call.names)  # in such fields
 
     def _read(self, chunk: Chunk) -> list[Event]:
         self.id = self.id or read_text(chunk.id)
@@ -153,7 +155,11 @@ class HealingReader(ChoiceReader):
     def _note_unknown(self, fields: Mapping[str, Any]) -> None:
         for name in unknown_fields(fields):
             self._unknown.add(name)
-            self._says_calls |= looks_like_calls(fields[name])
+            if looks_like_calls(fields[name]):
+                self._says_calls = True
+                with suppress(BackendError):  # which are no calls then
+                    for piece in call_pieces({"tool_calls": fields[name]}):
+                        self._unknown_calls.add(piece)
             self._habits.saw_unknown(name)
 
     def _say(self, text: str, reasoning: bool) -> list[Event]:
@@ -332,6 +338,9 @@ class HealingReader(ChoiceReader):
         message = assemble(self.events)
         if self._says_calls and not message.tool_calls:
             raise BackendError("the backend says that it calls a tool, and no call can be read")
+        unknown = [call for call in self._unknown_calls if call.name and call.arguments]
+        if len(unknown) > len(message.tool_calls):
+            raise BackendError("the backend sent more calls than can be read")
         for call in self._calls:
             # What could not be read in one place may have been in another.
             has_leaked = call.name in leaks if call.name else bool(leaks)

@@ -28,15 +28,19 @@ class UpstreamCall:
         self._before = before
         self.name = ""
         self.repeats_name = False  # with every piece
+        self.repeats_id = False  # alone, when all of it was said: it is said once more
         self._pieces: list[str] = []
         self._last = ""
         self._grows = True  # each piece has all that was said before
-        self._extent = _JsonExtent()
+        # Of all pieces together, and of the last one where each has all that was said before.
+        self._extent, self._last_extent = _JsonExtent(), _JsonExtent()
         self._is_complete: bool | None = None
 
     def add(self, arguments: str) -> None:
         if arguments:
             self._grows = self._grows and arguments.startswith(self._last)
+            if self._grows:
+                self._last_extent.add(arguments[len(self._last) :])
             self._last = arguments
         self._pieces.append(arguments)
         self._extent.add(arguments)
@@ -69,7 +73,7 @@ class UpstreamCall:
         """Whether nothing can follow its arguments. They are read once: more white space changes
         nothing, and what has open brackets is not complete."""
         if self._is_complete is None:
-            is_closed = self._extent.is_closed
+            is_closed = self._extent.is_closed or (self._grows and self._last_extent.is_closed)
             self._is_complete = is_closed and object_text(self.arguments) is not None
         return self._is_complete
 
@@ -157,8 +161,12 @@ class UpstreamCalls:
             call = own[-1]
         elif call is None or self._begins(call, id, name):
             is_same = call is not None and name == call.name and id in ("", call.id)
+            if call is not None and is_same and call.repeats_id:
+                id = call.id
             call = UpstreamCall(id, call if is_same else None, number[0])
             self._calls.append(call)
+        if id and id == call.id and not (name or arguments):
+            call.repeats_id = call.is_complete
         self._current[number] = call
         call.id = call.id or id
         return call

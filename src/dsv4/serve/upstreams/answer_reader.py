@@ -125,7 +125,10 @@ class AnswerReader:
             ]
         if not isinstance(value, str):
             return value
-        text = self._halves.pop(place, "") + value if value else value
+        half = self._halves.pop(place, "") if value else ""
+        # A message beside deltas begins anew with each event.
+        begins_anew = "message" in place and not _SECOND_HALF.match(value)
+        text = value if begins_anew else half + value
         if _FIRST_HALF.match(text[-1:]) and place != _CUMULATIVE:
             self._halves[place], text = text[-1], text[:-1]
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
@@ -218,5 +221,6 @@ _Place: TypeAlias = tuple[str | int, ...]
 _BACKSLASH = ord("\\")
 _HALF = re.compile(rb"\\u[dD]")
 _FIRST_HALF = re.compile("[\ud800-\udbff]")
+_SECOND_HALF = re.compile("[\udc00-\udfff]")
 # SGLang's text begins anew with each event.
 _CUMULATIVE = ("text",)
