@@ -310,6 +310,22 @@ FURTHER_CLASHES: tuple[set[str], ...] = (
             "one delta under a name that nobody knows",
         )
     ),
+    # A number under a name that nobody knows may be anything.
+    *(
+        {"damage: a delta that is no object", f"choice form: {which}"}
+        for which in (
+            "deltas under a name that nobody knows",
+            "one delta under a name that nobody knows",
+        )
+    ),
+    # An empty call is how some servers say that they could not read one.
+    *(
+        {"damage: a call loses its name", f"call pieces: no arguments as {word}"}
+        for word in ("nothing", "null")
+    ),
+    # Equal calls of two choices are two.
+    {"call grouping: each call in both forms", "choices: text and calls in two choices"},
+    {"call grouping: each call in both forms", "choices: each call in a choice of its own"},
     # What is left of a call is nameless.
     {"call names: the name comes behind the id", "damage: the pieces alternate between choices"},
 )

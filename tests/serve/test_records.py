@@ -310,4 +310,5 @@ class TestBadFiles:
     ) -> None:
         assert replayed(record, capsys)[0] == replayed(tmp_path, capsys)[0] == 2
         record.write_text("\n\n")
-        assert replayed(record, capsys) == (0, "0 exchanges, 0 read differently\n")
+        problem = f"dsv4: {record}: found nothing, expected JSON lines\n"
+        assert replayed(record, capsys) == (2, problem)

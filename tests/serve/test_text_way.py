@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from gateway import gateway_before, run
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from standins import ChatServer
 
@@ -22,6 +22,7 @@ from dsv4.serve.choice_reader import EventLog
 from dsv4.serve.upstreams.answer_chunks import ChunkReader
 from dsv4.serve.upstreams.http_client import HttpConnection
 from dsv4.tokens import IdParser, Tokenizer
+from parts import fewer
 
 KINDS = ContentDelta, ReasoningDelta
 PIECES = (
@@ -61,6 +62,7 @@ def passed(
     return None, events
 
 
+@settings(max_examples=fewer(200, 10))
 @given(piece_lists, st.booleans())
 def test_a_parser_gives_the_same_events_by_both_ways(pieces: list[str], thinking: bool) -> None:
     general, short = (dsv4.StreamParser(thinking=thinking) for _ in range(2))
@@ -76,6 +78,7 @@ def test_a_parser_gives_the_same_events_by_both_ways(pieces: list[str], thinking
     assert dsv4.assemble(log.all()) == dsv4.assemble([*all_events, *last])
 
 
+@settings(max_examples=fewer(200, 20))
 @given(pieces=piece_lists)
 def test_ids_give_the_same_events_by_both_ways(tokenizer: Tokenizer, pieces: list[str]) -> None:
     text = "".join(pieces).encode("utf-8", "replace").decode()

@@ -45,7 +45,7 @@ _HOLDERS = ("delta", "message", "text")
 # No part of an answer within a delta, and what says it all the same.
 _INNER = frozenset(("delta", "message"))
 _SAID = frozenset((*_REASONING, *_CONTENT, *_CALLS))
-_KNOWN = _SAID.union(_BESIDE, _HOLDERS)
+KNOWN_FIELDS = _SAID.union(_BESIDE, _HOLDERS)
 # The types of parts of a list, and whether they are reasoning. One without a type is text.
 _PARTS: dict[str | None, bool] = {
     **dict.fromkeys(("text", "output_text", "refusal", "summary_text", None), False),
@@ -59,14 +59,14 @@ _WITHOUT_TEXT = ("reasoning.encrypted", "redacted_thinking", "tool_use")
 
 def with_known_names(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Fields under the names that are known: some servers write `toolCalls` and `finishReason`."""
-    if _KNOWN.issuperset(fields):
+    if KNOWN_FIELDS.issuperset(fields):
         return {**fields}
     return {_known_name(name): value for name, value in fields.items()}
 
 
 def _known_name(name: str) -> str:
     usual = _CAPITAL.sub(r"_\1", name).replace("-", "_").lower().lstrip("_")
-    return usual if usual in _KNOWN else name
+    return usual if usual in KNOWN_FIELDS else name
 
 
 _CAPITAL = re.compile("(?<=[a-z])([A-Z])")
@@ -77,7 +77,7 @@ def unknown_fields(delta: Mapping[str, Any]) -> list[str]:
     return [
         name
         for name, value in delta.items()
-        if (name not in _KNOWN or name in _INNER)
+        if (name not in KNOWN_FIELDS or name in _INNER)
         and value
         and (isinstance(value, (str, list)) or looks_like_calls(value) or _has_text(value))
     ]
@@ -86,7 +86,7 @@ def unknown_fields(delta: Mapping[str, Any]) -> list[str]:
 def delta_by_any_name(choice: Mapping[str, Any]) -> dict[str, Any]:
     """What a choice says under a name that nobody knows, where it has no other place."""
     for name, value in choice.items():
-        if name not in _KNOWN and isinstance(value, dict):
+        if name not in KNOWN_FIELDS and isinstance(value, dict):
             fields = with_known_names(value)
             says = not _SAID.isdisjoint(fields) or not _INNER.isdisjoint(fields)
             if says or isinstance(fields.get("text"), str):

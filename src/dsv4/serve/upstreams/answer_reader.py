@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 from dsv4.api.request_fields import JsonObject, fast_json_reader
 from dsv4.serve.backend import BackendError
+from dsv4.serve.heal.chat_delta import KNOWN_FIELDS
 from dsv4.serve.upstreams.bare_json import BareJson
 from dsv4.serve.upstreams.sse_reader import BYTE_ORDER_MARK, DONE, ErrorData, SseReader
 from dsv4.serve.upstreams.upstream_failures import told_failure
@@ -118,7 +119,9 @@ class AnswerReader:
     def _joined(self, value: object, place: _Place) -> Any:
         """A copy of a value with the pairs in its texts joined."""
         if isinstance(value, dict):
-            return {name: self._joined(item, (*place, name)) for name, item in value.items()}
+            return {
+                n: self._joined(item, (*place, _name_at(place, n))) for n, item in value.items()
+            }
         if isinstance(value, list):
             return [
                 self._joined(item, (*place, _number_in(item, n))) for n, item in enumerate(value)
@@ -152,6 +155,11 @@ def _unwrapped(event: Any) -> Any:
         if isinstance(inner, dict) and "choices" in inner and event.get("success") is not False:
             return inner if event.get("usage") is None else {"usage": event["usage"], **inner}
     return event
+
+
+def _name_at(place: _Place, name: str) -> str:
+    """The name of a field. What a choice has under a name that nobody knows is a delta's."""
+    return "delta" if place[-2:-1] == ("choices",) and name not in KNOWN_FIELDS else name
 
 
 def _number_in(item: object, place: int) -> int | str:

@@ -99,9 +99,8 @@ class SseReader:
         send no blank lines. In JSON nothing can follow the end of an object or a list but its
         end."""
         data = line.removeprefix(b"data:").lstrip()
-        return data.startswith((b"{", b"[", b'"')) and self._data[-1].rstrip().endswith(
-            (b"}", b"]")
-        )
+        begins = data.startswith((b"{", b"[", b'"')) or _ENDS.fullmatch(line)
+        return bool(begins) and self._data[-1].rstrip().endswith((b"}", b"]"))
 
     def _hold(self, piece: bytes) -> None:
         """Keeps a part of a line. It is joined with the others once, when the line ends."""
