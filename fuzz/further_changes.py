@@ -323,6 +323,8 @@ FURTHER_CLASHES: tuple[set[str], ...] = (
         {"damage: a call loses its name", f"call pieces: no arguments as {word}"}
         for word in ("nothing", "null")
     ),
+    # Both write the message, and the last one would write nothing.
+    {"message", "damage: a message that grows in place of deltas"},
     # Equal calls of two choices are two.
     {"call grouping: each call in both forms", "choices: text and calls in two choices"},
     {"call grouping: each call in both forms", "choices: each call in a choice of its own"},
