@@ -105,6 +105,10 @@ def made() -> Iterator[Text]:
     for n, value in enumerate(values):
         text = block(calling("bash", command=value), calling("ping")).strip()
         yield Text(f"value {n}", text, {"thinking": False, "tools": TOOLS, "new_id": str}, "")
+    # Only at a line's start are these calls.
+    for n, body in enumerate(('{"command":"ls","timeout":5}', '{"command": "say (\\"a\\")"}')):
+        text = f'{BLOCK}\n<{DSML}invoke name="bash">\n// so\n{body}\n</{DSML}invoke>\n{BLOCK_END}'
+        yield Text(f"body {n}", text, {"thinking": False, "tools": TOOLS, "new_id": str}, "")
 
 
 def collected() -> Iterator[Text]:

@@ -23,7 +23,8 @@ from dsv4._parse.reading import PROSE, ParserState, Reading
 from dsv4._parse.stop_strings import StopStrings
 from dsv4._parse.tag import MAYBE_TAG, TAG_NAME, TOKENS, PartialTag, Tag
 from dsv4._parse.tag_rules import IN_FENCE, IN_PROSE, is_plain_label, is_plain_wrapper
-from dsv4._parse.text_buffer import NOWHERE, Refused, Steps
+from dsv4._parse.text_buffer import ANYWHERE, NOWHERE, Refused, Steps
+from dsv4._parse.twins import twin_of
 
 # The name of a tag without the token; the token alone on its line; a bracket too many before it.
 _HEAD = pattern(rf"{PLAIN_NAME}|(<?{tokens.DSML}>?)[ \t\r]{{0,8}}(\n|\Z)|(<<)(?:{BAR}|\Z)")
@@ -229,12 +230,20 @@ class ProseReader:
         self, tag: Tag, to: int = NOWHERE, kind: DiagnosticKind = "markup_as_text"
     ) -> None:
         """Leaves markup in the text: a tag, or all from it up to `to`."""
-        to = max(to, tag.end)
+        prose, to = self._prose, max(to, tag.end)
         if tag.label or tag.closing:  # the token alone is prose (rule 18)
             self._reading.report_span(kind, tag.start, to)
-            if not tag.broken and not self._prose.is_example:
-                self._prose.openers = max(self._prose.openers + (-1 if tag.closing else 1), 0)
+            if not tag.broken and not prose.is_example:
+                prose.openers = max(prose.openers + (-1 if tag.closing else 1), 0)
         self._look(to)
+        if not prose.openers and prose.quoting_before is not None:
+            prose.quoting, prose.quoting_before = prose.quoting_before, None
+            self._pass_calls(to)
+
+    def _note_quotes(self) -> None:
+        """Calls are left in the text, tag by tag: what they hold closes no quotation."""
+        if not self._prose.openers:
+            self._prose.quoting_before = twin_of(self._prose.quoting, {})
 
     def _read_close(self, tag: Tag) -> Steps[None]:
         """A parameter's close in a fence: what stands behind it says whether it is named."""
@@ -377,6 +386,8 @@ class ProseReader:
             acts = self._prose.is_blank or (yield from self._holds_calls(tag))
             acts = acts or (yield from cut_calls.is_cut(self._reading, tag))
         if not acts:
+            if rules.role((yield from rules.look_ahead(tag.end))) == "invoke":
+                self._note_quotes()
             return self._read_markup(tag)
         yield from self._open_block(tag)
 
@@ -440,6 +451,7 @@ class ProseReader:
         ahead = yield from self._buffer.tag(at)
         is_damaged = isinstance(ahead, Tag) and ahead.broken and ahead.kind == "parameter"
         is_meant = is_damaged and self._prose.is_blank and not self._prose.is_example
+        self._note_quotes()
         self._read_markup(tag, kind="dropped_call" if is_meant else "markup_as_text")
 
     def _enter_calls(self, tag: Tag) -> Steps[bool]:
@@ -481,7 +493,15 @@ class ProseReader:
         """Calls are quoted: they are text, up to where that is known."""
         kind: DiagnosticKind = "dropped_call" if refused.is_dropped else "markup_as_text"
         self._reading.report(kind, tag.start, tag.raw)
-        self._look(max(refused.to, tag.end))
+        to = max(refused.to, tag.end)
+        if self._prose.is_example:  # the fence may close in them
+            return self._look(to)
+        return self._pass_calls(to, refused.closed)
+
+    def _pass_calls(self, to: int, closed: int = ANYWHERE) -> None:
+        """Leaves calls in the text. What they hold opens and closes no quotation."""
+        self._prose.quoting.pass_calls(closed)
+        self._prose.names_think_tag, self._prose.at = False, to
 
     def _read_fenced(self, tag: Tag) -> Steps[None]:
         """Calls in a fence: an example, or the model forgot to close the fence (rule 41).
@@ -595,7 +615,7 @@ class ProseReader:
         if holds_object or (is_invoke and (yield from self._rules.is_certain(tag, wrapped=False))):
             self._reading.enter(ParserState.PLAIN)
             calls = yield from find_plain_calls(self._reading, first, tag)
-        self._pass_calls(tag if is_invoke else first, calls)
+        self._pass_odd_calls(tag if is_invoke else first, calls)
 
     def _read_plain_wrapper(self, tag: Tag, ahead: Tag) -> Steps[None]:
         """A plain tag, which opens a block if it is a wrapper before a call with the token."""
@@ -623,20 +643,15 @@ class ProseReader:
         self._reading.enter(ParserState.NATIVE)
         calls = yield from find_native_calls(self._reading, tag)
         if before in QUOTES:
-            return self._pass_calls(tag, calls)
+            return self._pass_odd_calls(tag, calls)
         return (yield from self._make(tag, calls, "native_markup"))
 
-    def _pass_calls(self, tag: Tag, calls: OddCalls) -> None:
-        """Leaves calls directly behind a quote in the text.
-
-        Quotes in them open and close nothing: of two in one quotation neither is made.
-        """
+    def _pass_odd_calls(self, tag: Tag, calls: OddCalls) -> None:
+        """Leaves calls directly behind a quote in the text."""
         self._reading.enter(PROSE)
-        if calls.calls:
-            self._prose.quoting.begin_line(is_begun=True)
-            self._prose.at = calls.end
-        else:
-            self._pass(tag)
+        if not calls.calls:
+            return self._pass(tag)
+        return self._pass_calls(calls.end)
 
     def _make(self, first: Tag, calls: OddCalls, kind: DiagnosticKind) -> Steps[None]:
         """Makes calls that were found whole; or leaves them in the text."""

@@ -177,10 +177,11 @@ def note_text(reading: Reading, text: str) -> None:
     """Text is shown behind calls that are tried."""
     if text.isspace():
         return
-    for quotation in reading.quotations:
+    for n, quotation in enumerate(reading.quotations):
         quotation.is_behind = True
-        if quotation.fence:
-            raise Refused(quotation.level, reading.pos)
+        if quotation.fence:  # calls behind these are text too, be it known already or not
+            later = (one.start for one in reading.quotations[n + 1 :])
+            raise Refused(quotation.level, min(later, default=reading.pos))
 
 
 def check(reading: Reading, following: str | None = None) -> None:
@@ -196,7 +197,7 @@ def check(reading: Reading, following: str | None = None) -> None:
     for place, end in quoting.closed.items():  # the first counts, however the text was cut
         if place in openings:
             level, kind = openings[place]
-            raise Refused(level, end, is_dropped=kind == "named")
+            raise Refused(level, end, is_dropped=kind == "named", closed=place)
     quoting.closed.clear()  # none of them counts
     reading.quotations = tuple(
         q for q in tried if q.fence or not q.is_over or any(map(quoting.may_close, q.openings))

@@ -148,6 +148,11 @@ class Quoting:
         self._last = "."
         self._begins = True
 
+    def pass_calls(self, closed: int) -> None:
+        """Calls were left in the text here. What was opened from `closed` on is closed."""
+        self.begin_line(is_begun=True)
+        self.open = [one for one in self.open if one.place < closed]
+
     def enclosing(self, before: str, place: int) -> list[Opening]:
         """What is open at a place; also a pair that opens directly before it (rule 44).
 

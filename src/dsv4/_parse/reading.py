@@ -130,6 +130,7 @@ class Prose:
     roles_are_text: bool = False
     named_to: int = NOWHERE  # tokens and markup before this place are named
     openers: int = 0  # opening tags that were left as text
+    quoting_before: Quoting | None = None  # the first of them, if calls were left
     left_to: int = NOWHERE  # parameters without a call before this place are text
     # This line names an opening think tag, so the next close is talk too.
     names_think_tag: bool = False

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
 from dsv4._completion.limits import LONGEST_SPACE
@@ -20,15 +21,18 @@ from dsv4._parse.tag import MAYBE_TAG, TOKENS, PartialTag, Tag
 
 T = TypeVar("T")
 
+NOWHERE = -(2**62)  # before every place
+ANYWHERE = -NOWHERE  # behind every place
 
+
+@dataclass(eq=False)
 class Refused(Exception):
     """The attempt of a level is refused: what stands before `to` has decided it."""
 
-    def __init__(self, level: int, to: int, is_dropped: bool = False) -> None:
-        super().__init__(level, to)
-        self.level = level
-        self.to = to
-        self.is_dropped = is_dropped  # calls may have been meant, so they are reported
+    level: int
+    to: int
+    is_dropped: bool = False  # calls may have been meant, so they are reported
+    closed: int = ANYWHERE  # where the quotation was opened that is over, if one is
 
 
 # How readers go on: to yield is to wait for more text, or to ask for an attempt. What is tried is
@@ -43,8 +47,6 @@ Lexer: TypeAlias = Callable[["TextBuffer", int], TagInText]
 
 # Stands for a bar of ordinary text, where only tokens count.
 BLANK = "\0"
-NOWHERE = -(2**62)  # before every place
-ANYWHERE = -NOWHERE  # behind every place
 _THINK = "think>"  # the end of a think tag
 # How much of what is done with may still matter.
 REMEMBERED = LONGEST_SPACE + 1
