@@ -624,7 +624,7 @@ def test_nothing_sticks_out_on_a_phone(open_page: Open, width: int) -> None:
     assert tab.evaluate("document.documentElement.scrollWidth") <= width
 
 
-def test_a_phone_names_the_pane_beside_the_text_by_what_it_shows(open_page: Open) -> None:
+def test_a_phone_names_the_pane_beside_the_text_by_what_it_shows(open_page: Open, axe: str) -> None:
     tab = open_page(width=390)
     settle(tab)
     sides = tab.get_by_role("group", name="Pane").get_by_role("button")
@@ -636,6 +636,7 @@ def test_a_phone_names_the_pane_beside_the_text_by_what_it_shows(open_page: Open
         sides.get_by_text(name, exact=True).click()
         assert tab.get_by_role("region", name=name, exact=True).is_visible()
         assert sides.all_inner_texts() == ["Request", name]
+        assert violations(tab, axe) == []
 
 
 class TestAFirstVisit:
