@@ -63,11 +63,16 @@ class Arguments:
         return self.conversation().messages
 
     def messages_of_text(self) -> list[dict[str, Any]]:
-        """Merged messages whose content is text."""
-        merged = official().merge_tool_messages(self.messages())
-        return [
-            m if isinstance(m.get("content", ""), str) else {**m, "content": "l"} for m in merged
-        ]
+        """Messages whose content is text, most of them merged as the functions of text want."""
+        messages = self.messages()
+        if self.choice(True, True, False):
+            messages = official().merge_tool_messages(messages)
+        listed = (
+            message for message in messages if not isinstance(message.get("content", ""), str)
+        )
+        for message in listed:
+            message["content"] = "l"
+        return messages
 
     def values(self) -> dict[str, Any]:
         objects = [
@@ -138,7 +143,7 @@ class Arguments:
             "text": self.text,
             "stop": lambda: [self.choice("<", "</think>", "x"), "c"],
             "value": self.values,
-            "context": lambda: None,
+            "context": lambda: self.choice(None, self.messages_of_text()),
             "image_placeholder": lambda: IMAGE,
         }
         return makers.get(name, lambda: self.choice(True, False))()

@@ -391,6 +391,26 @@ class TestFunctionsOfTextInV41:
         module._encode_messages_text([message], "chat", [message])
         assert message == {"role": "user", "content_blocks": [PICTURE]}
 
+    def test_octobers_messages_are_merged_and_sorted_before(self, module: Any) -> None:
+        blocks = [
+            {"type": "tool_result", "tool_use_id": id, "content": id.upper()} for id in ("b", "a")
+        ]
+        calls = [{"id": id, "function": {"name": "f", "arguments": "{}"}} for id in ("a", "b")]
+        asked = {"role": "assistant", "content": "", "tool_calls": calls}
+        messages = [user("x"), user("y"), asked, {"role": "user", "content_blocks": blocks}]
+        prompt = module._encode_messages_text(messages, "chat")
+        if module is encoding_dsv41_1017:
+            assert prompt.startswith(f"{BOS}<｜User｜>x<｜User｜>y<｜Assistant｜>")
+            assert prompt.index(">B<") < prompt.index(">A<")
+        else:
+            assert prompt.startswith(f"{BOS}<｜User｜>x\n\ny<｜Assistant｜>")
+            assert prompt.index(">A<") < prompt.index(">B<")
+        for messages in ([{"content": "x"}], [3]):
+            assert error_of(module._encode_messages_text, messages, "chat").startswith(
+                "messages[0]"
+            )
+            assert error_of(module._encode_messages_text, [], "chat", messages)
+
     @pytest.mark.parametrize("nothing", [{}, "", ()])
     def test_what_is_empty_has_no_items(self, module: Any, nothing: Any) -> None:
         assert module.merge_tool_messages(nothing) == []

@@ -359,14 +359,14 @@ def sort_tool_results_by_call_order(messages: list[dict[str, Any]]) -> list[dict
     """Merged messages with the results of each user turn in the order of their calls."""
     places: dict[Any, int] = {}
     ordered = []
-    for message in _listed(messages, "messages"):
+    for message in messages:
         blocks = message.get("content_blocks")
         if message.get("role") == "assistant" and message.get("tool_calls"):
             places = call_places(maybe_list(message["tool_calls"]) or ())
         elif message.get("role") == "user" and blocks and places:
             message = {**message, "content_blocks": _in_call_order(blocks, places)}
         ordered.append(message)
-    return ordered
+    return ordered or messages
 
 
 def _is_wordless(message: dict[str, Any]) -> bool:

@@ -162,11 +162,37 @@ class ReleasedFunctionsV41(release.ReleasedFunctions):
         add_default_bos_token: bool = True,
         reasoning_effort: types.Effort | None = None,
     ) -> str:
-        """The prompt of messages whose images were made texts before: it looks for none."""
+        """The prompt of messages whose images were made texts before: it looks for none.
+
+        October's are merged and sorted before too.
+        """
+        if self.merges_first:
+            after, before = _with_roles(messages, "messages"), _with_roles(context or (), "context")
+            options = (thinking_mode, drop_thinking, reasoning_effort)
+            opening = bos_token if add_default_bos_token and not before else ""
+            return opening + self._encode_merged(after, before, *options)
         texts = _without_pictures(messages)
-        before = _without_pictures(context) if context else None
-        options = (drop_thinking, add_default_bos_token, reasoning_effort)
-        return self.encode_messages(texts, thinking_mode, before, *options)
+        known = _without_pictures(context) if context else None
+        rest = (drop_thinking, add_default_bos_token, reasoning_effort)
+        return self.encode_messages(texts, thinking_mode, known, *rest)
+
+    def _encode_merged(
+        self,
+        messages: list[Any],
+        context: list[Any],
+        thinking_mode: types.ThinkingMode,
+        drops: bool,
+        effort: types.Effort | None,
+    ) -> str:
+        both = [*context, *messages]
+        drops = drops and not any(message.get("tools") for message in both)
+        if drops and thinking_mode == "thinking":
+            both = self._drop_thinking_messages(both)
+            context = self._drop_thinking_messages(context)
+        indices = range(len(context), len(both))
+        return "".join(
+            self.render_message(index, both, thinking_mode, drops, effort) for index in indices
+        )
 
     def render_message(
         self,
@@ -372,6 +398,12 @@ def _with_plain_lists(messages: object, name: str) -> Sequence[dict[str, Any]]:
     ]
 
 
+def _with_roles(messages: object, name: str) -> list[Any]:
+    listed = inputs.as_messages(release._listed(messages, name), name)
+    inputs.check_roles(listed, name, RELEASED.known_roles_only)
+    return list(listed)
+
+
 def _without_pictures(messages: Any) -> Any:
     """Messages as they are read where nothing has looked for images: of other roles than a user's
     no `content_blocks`, and an image as any other block that is no text."""
@@ -383,7 +415,11 @@ def _unprepared(message: Any) -> Any:
     if fields is None or "content_blocks" not in fields:
         return message
     if fields.get("role") != "user":
-        return {field: fields[field] for field in fields if field != "content_blocks"}
+        content = fields.get("content")
+        if content is None:
+            return {**fields, "content": ""}
+        bare = {field: fields[field] for field in fields if field != "content_blocks"}
+        return message if isinstance(content, str) else bare
     return {**fields, "content_blocks": _named_images(fields["content_blocks"])}
 
 

@@ -27,7 +27,14 @@ from prometheus_client import (
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 from prometheus_client.samples import Sample
 
-from dsv4._completion.events import Diagnostic, DiagnosticKind, Event, ToolCallAborted, ToolCallEnd
+from dsv4._completion.events import (
+    UNREPAIRED_KINDS,
+    Diagnostic,
+    DiagnosticKind,
+    Event,
+    ToolCallAborted,
+    ToolCallEnd,
+)
 from dsv4.api import Usage
 from dsv4.api.api_request import ProtocolName
 from dsv4.api.ignored_fields import HARMLESS_FIELDS
@@ -204,7 +211,7 @@ class Metrics:
         names = _TABLES["summary"]
         totals: dict[str, Any] = dict.fromkeys(names.values(), 0)
         for sample in self._samples():
-            if sample.name in names:
+            if sample.name in names and sample.labels.get("kind") not in UNREPAIRED_KINDS:
                 totals[names[sample.name]] += int(sample.value)
         if self.heals:
             totals["healing"] = self.healing()
