@@ -11,6 +11,7 @@ from upstream_plans import (
     PIECE,
     Change,
     JsonObject,
+    Piece,
     Plan,
     choices,
     choices_of,
@@ -48,7 +49,8 @@ def late_names(plan: Plan) -> None:
             function = first.get("function")
             if first.get("id") and isinstance(function, dict) and function.get("name"):
                 before = {k: v for k, v in first.items() if k != "function"}
-                plan.events.insert(n, plan.event({"tool_calls": [before]}))
+                own = {PIECE: Piece("call", "", event[PIECE].call)} if PIECE in event else {}
+                plan.events.insert(n, {**plan.event({"tool_calls": [before]}), **own})
                 del first["id"]
                 first.pop("type", None)
 

@@ -141,12 +141,25 @@ class UpstreamCalls:
         # Some write an object where its text belongs.
         if not isinstance(arguments, str):
             arguments = json.dumps(arguments, ensure_ascii=False)
+        id = str(piece.get("id") or "")
+        if self._has_said(choice, id, name, arguments):
+            return
         number = (choice, _number_of(piece.get("index")))
-        call = self._call_of(number, str(piece.get("id") or ""), name, arguments)
+        call = self._call_of(number, id, name, arguments)
         call.repeats_name = call.repeats_name or (bool(name) and name == call.name)
         call.name = self._joined(call.name, name)
         if not call.says(arguments):
             call.add(arguments)
+
+    def _has_said(self, choice: int, id: str, name: str, arguments: str) -> bool:
+        """Whether a whole call came before, under an id that is its own."""
+        if not arguments or id in ("", name):
+            return False
+        same = (c for c in self._calls if (c.choice, c.id, c.name) == (choice, id, name))
+        return any(
+            call.is_complete and argument_value(call.arguments) == argument_value(arguments)
+            for call in same
+        )
 
     def _call_of(
         self, number: tuple[int, int | None], id: str, name: str, arguments: str
