@@ -255,6 +255,10 @@ FORMS: dict[str, Form] = {
         Answer(calls=TWO),
         (called(BASH) + called(piece("read", "{}", 1, "call_1")) + CALLED + DONE,),
     ),
+    "a list of calls that is not in the order of their numbers": Form(
+        Answer(calls=TWO),
+        (called(piece("read", "{}", 1, "y"), piece("bash", '{"a": 1}', 0, "x")) + CALLED,),
+    ),
     "a name in pieces": Form(
         Answer(calls=ONE),
         (
@@ -449,6 +453,7 @@ FORMS: dict[str, Form] = {
         (
             choice({"content": "Hel"}, "stop") + choice({"content": "lo"}, "stop") + DONE,
             text("Hel") + STOP + text("lo") + DONE,
+            text("Hel") + STOP + text("lo") + b"event: done\ndata: {}\n\n",
         ),
     ),
     "a last event without its blank line": Form(
@@ -616,6 +621,10 @@ FORMS: dict[str, Form] = {
             HELLO + called({"index": 0}) + CALLED,
             HELLO + choice({"x_calls": [BASH]}) + STOP + DONE,
         ),
+    ),
+    "more calls in a field that nobody knows than in those that are known": Form(
+        Failure("more calls than can be read"),
+        (choice({"tool_calls": [BASH], "x_calls": [BASH, piece("read", "{}", 1)]}) + CALLED,),
     ),
     "an answer in fields that nobody knows": Form(
         Failure("fields that are not known"),
