@@ -316,11 +316,12 @@ def wrong(answer: Changed, told: Told | Failed, protocol: str) -> str | None:
 
 def is_cut_short(told: Told, good: Good, calls: tuple[tuple[str, Any], ...]) -> bool:
     """Whether a client is told a beginning of what the model said, and that it was cut: unless it
-    has a call that is whole, and then that."""
+    has calls that are whole, and then those."""
     texts = ((told.reasoning, good.reasoning), (told.content, good.content))
     begins = all(whole.startswith(part.rstrip("\ufffd")) for part, whole in texts)
     ends = ("tool_calls",) if told.calls else CUT_ENDS
-    return begins and told.calls == calls[: len(told.calls)] and told.finish in ends
+    rest = iter(calls)  # calls that are written side by side end in any order
+    return begins and all(call in rest for call in told.calls) and told.finish in ends
 
 
 # How the three protocols say that an answer was cut.

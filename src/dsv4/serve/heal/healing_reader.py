@@ -277,28 +277,32 @@ class HealingReader(ChoiceReader):
     def _rest_of_answer(self) -> list[Event]:
         """What other choices and a last message say that was not said yet."""
         events: list[Event] = []
-        for texts in self._other_texts.values():
+        twins: set[int] = set()
+        for number, texts in self._other_texts.items():
             for is_reasoning in (True, False):
                 text = "".join(each for kind, each in texts if kind is is_reasoning)
                 said = self._said(is_reasoning)
                 if text and said and text != said:
                     raise BackendError("the backend sent two texts, although one was asked for")
-                events += self._say(text, is_reasoning) if text and not said else []
-        self._calls.drop(self._twins_of_choices())
+                if text and said:
+                    twins.add(number)
+                elif text:
+                    events += self._say(text, is_reasoning)
+        self._calls.drop(self._calls_of_twins(twins))
         for message in self._last_messages:
             events += self._rest_of_message(with_known_names(message))
         return events
 
-    def _twins_of_choices(self) -> list[UpstreamCall]:
-        """The calls of choices that say once more what the first one said: they have its text, or
-        the same ids."""
+    def _calls_of_twins(self, twins: set[int]) -> list[UpstreamCall]:
+        """The calls that say once more what the first choice said: of choices that have its text,
+        or under the same ids."""
         own = [call for call in self._calls if not call.choice]
         said = [(call.name, argument_value(call.arguments)) for call in own]
         ids = {call.id for call in own}
         return [
             call
             for call in self._calls
-            if call.choice and (call.choice in self._other_texts or call.id in ids)
+            if call.choice and (call.choice in twins or call.id in ids)
             if (call.name, argument_value(call.arguments)) in said
         ]
 
