@@ -80,7 +80,8 @@ _OF_TEMPLATES = re.compile(
 _BAR = tokens.USER[1]
 _OWN_TOKEN = rf"<{_BAR}[^<>{_BAR}\s]{{1,40}}{_BAR}>"
 _OWN_TOKENS = re.compile(rf"\A\s*{_OWN_TOKEN}|{_OWN_TOKEN}\s*\Z")
-_SIGNS = re.compile(r"[<\[\]\u25c1\u273f]|^### |ASSISTANT:", re.MULTILINE)
+# Every one of these has one of those: a search for a pattern takes longer than for all of them.
+_SIGNS = ("<", "[", "]", "\u25c1", "\u273f", "### ", "ASSISTANT:")
 _QUOTED = re.compile(r"^ *(```+|~~~+).*?^ *\1|(`+)[^`]+?\2", re.DOTALL | re.MULTILINE)
 
 
@@ -88,7 +89,7 @@ def markup_of_other_models(conversation: CheckedConversation) -> Iterator[RuleFi
     for index, message in enumerate(conversation.messages):
         is_answer = message.get("role") == "assistant"
         text = message_text(message)
-        if not _SIGNS.search(text):
+        if not any(sign in text for sign in _SIGNS):
             continue
         pattern = _OF_OTHER_MODELS if is_answer else _OF_TEMPLATES
         for each, whose in ((pattern, "markup of another model"), (_OWN_TOKENS, "a token as text")):
@@ -100,7 +101,7 @@ def markup_of_other_models(conversation: CheckedConversation) -> Iterator[RuleFi
 def leaked_markup(conversation: CheckedConversation) -> Iterator[RuleFinding]:
     for index, message in conversation.of_role("assistant"):
         text = message_text(message)
-        if not _MAY_BE_MARKUP.search(text):
+        if "<" not in text and not _MAY_BE_CALL.match(text):
             continue
         tools = [{"name": tool.name} for tool in conversation.tools]
         for kind in leaked_kinds(text, tools, conversation.prompt.dialect):
@@ -108,7 +109,7 @@ def leaked_markup(conversation: CheckedConversation) -> Iterator[RuleFinding]:
 
 
 # Every tag has a "<", and a call as JSON is all of a text, perhaps in a fence.
-_MAY_BE_MARKUP = re.compile(r"<|\A\s*(?:```|[{\[])")
+_MAY_BE_CALL = re.compile(r"\s*(?:```|[{\[])")
 
 
 def leaked_kinds(text: str, tools: Sequence[Any] = (), dialect: Dialect | None = None) -> list[str]:

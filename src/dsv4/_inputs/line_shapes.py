@@ -321,7 +321,9 @@ def _is_list(line: Line, field: str) -> bool:
 
 
 def _fits_list(field: str, line: RecognisedLine) -> bool:
-    if not _is_list(line, field) or any(_fits_answer(field, name, line) for name in _ANSWERS):
+    if not _is_list(line, field):
+        return False
+    if any(name in line and _fits_answer(field, name, line) for name in _ANSWERS):
         return False
     return not (field == "messages" and line.is_anthropic)
 

@@ -160,7 +160,7 @@ def _in_message(
     dialect: Dialect,
     place: Location,
 ) -> Iterator[Location]:
-    role, kind = (str(message.get(name, "")) for name in ("role", "type"))
+    role, kind = str(message.get("role", "")), str(message.get("type", ""))
     if protocol == "chat":
         read = message_fields(role, rules, dialect)
     else:
@@ -170,6 +170,8 @@ def _in_message(
             read = read - {"type"}
     if not read.issuperset(message):
         yield from _others(message, read, place)
+    if _PLAIN.issuperset(message) and isinstance(message.get("content"), str):
+        return
     yield from ((*place, name) for name in _silenced(message, role) if name in read)
     for field in _LISTS_OF_PARTS & message.keys() & read:
         for n, part in enumerate(_list(message[field])):
@@ -191,6 +193,8 @@ def _silenced(message: JsonObject, role: str) -> Iterator[str]:
         yield "reasoning"
 
 
+# Most messages have no other fields: in these, nothing can be unread but a field itself.
+_PLAIN = frozenset(("role", "content", "reasoning_content"))
 _LISTS_OF_PARTS = {"content", "content_blocks", "output", "summary"}
 
 
