@@ -39,13 +39,13 @@ _TEXT = ("text", "refusal")
 # What some servers write beside a delta in place of in it.
 BESIDE_DELTAS = (*_CONTENT, *_CALLS, "reasoning_content")
 # What a delta or a choice may have that is no part of the answer.
-_BESIDE = ("role", "name", "index", "finish_reason", "logprobs")
+NO_PART = ("role", "name", "index", "finish_reason", "logprobs")
 # What a choice has the answer in.
 _HOLDERS = ("delta", "message", "text")
 # No part of an answer within a delta, and what says it all the same.
 _INNER = frozenset(("delta", "message"))
 _SAID = frozenset((*_REASONING, *_CONTENT, *_CALLS))
-KNOWN_FIELDS = _SAID.union(_BESIDE, _HOLDERS)
+KNOWN_FIELDS = _SAID.union(NO_PART, _HOLDERS)
 # The types of parts of a list, and whether they are reasoning. One without a type is text.
 _PARTS: dict[str | None, bool] = {
     **dict.fromkeys(("text", "output_text", "refusal", "summary_text", None), False),

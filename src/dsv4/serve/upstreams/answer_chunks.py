@@ -13,7 +13,7 @@ from dsv4._format.tokens import EOS
 from dsv4.api.request_fields import JsonObject
 from dsv4.errors import short_repr
 from dsv4.serve.backend import BackendError, Chunk, Chunks, TakeChunks, TakeText, takes_no_text
-from dsv4.serve.heal.chat_delta import KNOWN_FIELDS, LastMessage, with_known_names
+from dsv4.serve.heal.chat_delta import KNOWN_FIELDS, NO_PART, LastMessage, with_known_names
 from dsv4.serve.upstreams.answer_reader import AnswerReader, parse_event
 from dsv4.serve.upstreams.http_client import HttpConnection, HttpError, InflatedBody, body_of
 from dsv4.serve.upstreams.usual_events import EventForm, event_form
@@ -275,7 +275,7 @@ def _says_something(chunk: Chunk) -> bool:
     # that nobody knows.
     return any(
         value
-        and name != "role"
+        and name not in NO_PART
         and (name.endswith(("calls", "call")) or not isinstance(value, dict))
         and (name in KNOWN_FIELDS or not isinstance(value, str))
         for name, value in said
