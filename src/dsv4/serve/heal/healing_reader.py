@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import chain
+from itertools import chain, groupby
+from operator import itemgetter
 from typing import Any, Literal
 
 from dsv4._completion.events import (
@@ -150,7 +151,10 @@ class HealingReader(ChoiceReader):
             if texts:
                 self._other_texts.setdefault(number, []).extend(texts)
             return []
-        return [event for kind, text in texts for event in self._say(text, kind)]
+        events: list[Event] = []
+        for kind, parts in groupby(texts, itemgetter(0)):  # one text may come as a list of parts
+            events += self._say("".join(text for _, text in parts), kind)
+        return events
 
     def _note_unknown(self, fields: Mapping[str, Any]) -> None:
         for name in unknown_fields(fields):
