@@ -127,12 +127,21 @@ def test_what_the_api_would_refuse_or_lose(
 
 
 class ApiWithFim(ChatServer):
-    """The API's route for the middle of a text, which the stand-in does not have."""
+    """The API's routes for the middle of a text and for files, which the stand-in does not have."""
 
-    routes: ClassVar[dict[str, str]] = {**ChatServer.routes, "/beta/completions": "fill"}
+    routes: ClassVar[dict[str, str]] = {
+        **ChatServer.routes,
+        "/beta/completions": "fill",
+        "/files": "upload",
+    }
 
     async def fill(self, request: web.Request) -> web.Response:
         return web.json_response({"asked": await request.json()})
+
+    async def upload(self, request: web.Request) -> web.Response:
+        kinds = request.headers.getall("content-type")
+        fields = {name: str(value) for name, value in (await request.post()).items()}
+        return web.json_response({"kinds": kinds, "fields": fields})
 
 
 FILE = {"type": "file", "file_id": "file-api-1"}
@@ -198,5 +207,20 @@ def test_fim_goes_to_the_apis_own_route(tokenizer: Tokenizer) -> None:
             status, _, answer = await heal.post("/beta/completions", body)
             assert (status, answer) == (200, {"asked": body})
             assert (await heal.post("/beta/embeddings", body))[0] == 404
+
+    run(scenario())
+
+
+def test_a_file_is_sent_up_as_the_form_that_it_is(tokenizer: Tokenizer) -> None:
+    async def scenario() -> None:
+        api = ApiWithFim(tokenizer, "[]")
+        async with gateway_before(api.running(), adapt_for="deepseek-api") as heal:
+            kind = "multipart/form-data; boundary=x"
+            head = b'Content-Disposition: form-data; name="purpose"'
+            form = b"\r\n".join([b"--x", head, b"", b"user_data", b"--x--", b""])
+            sent = {"content-type": kind}
+            status, _, answer = await heal.post("/files", form, **sent)
+            assert (status, answer) == (200, {"kinds": [kind], "fields": {"purpose": "user_data"}})
+            assert (await heal.post("/beta/completions", form, **sent))[0] == 415
 
     run(scenario())

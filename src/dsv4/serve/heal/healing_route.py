@@ -38,7 +38,7 @@ from dsv4.serve.prompt_encoding import encode_prompt
 from dsv4.serve.sessions.session_calls import SessionEntry
 from dsv4.serve.storage.stored_turns import SampledTurn
 from dsv4.serve.upstreams.engine_pool import PromptPrefix
-from dsv4.serve.upstreams.passed_headers import client_headers, passing_on
+from dsv4.serve.upstreams.passed_headers import passing_on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +127,7 @@ class HealingRoute(CompletionRoute[HealedRequest]):
         report.passed_to = address = ROUTES[self._protocol]
         sent = json.dumps(native, ensure_ascii=False).encode("utf-8", "replace")
         run = PassedRun(send, sent, report.id, {"x-dsv4-passed-to": address})
-        with passing_on({**client_headers(headers), **FILES_HEADER}):
+        with passing_on(FILES_HEADER):
             return await pass_on(self._server, run, report, receive, "POST", address)
 
     def _unread(self, body: JsonObject) -> list[str]:

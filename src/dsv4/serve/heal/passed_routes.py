@@ -29,6 +29,7 @@ from dsv4.serve.gateway_state import GatewayState
 from dsv4.serve.observe.logs import RequestReport
 from dsv4.serve.observe.records import PASSED, Exchange
 from dsv4.serve.reported_route import ReportedRoute, client_error
+from dsv4.serve.upstreams.passed_headers import passing_on
 
 # What every key may use. `/*` stands for everything below.
 USUAL_ROUTES = (
@@ -38,15 +39,18 @@ USUAL_ROUTES = (
     "POST /v1/rerank",
     "POST /v1/audio/*",
 )
-# Further ones that the official API has. Files cannot be sent up here: only JSON is passed on.
+# Further ones that the official API has.
 OFFICIAL_ROUTES = (
     "POST /beta/completions",
+    "POST /files",
     "GET /files",
     "GET /files/*",
     "DELETE /files/*",
     "GET /user/balance",
 )
 METHODS = ("GET", "POST", "DELETE")
+# Of these, whose body is a form with a file. All others take JSON.
+_UPLOADS = ("/files",)
 # Of an answer's head, what clients act on.
 _HEADERS_KEPT = ("content-type", "content-encoding", "retry-after", "x-request-id")
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})
@@ -92,16 +96,18 @@ class PassedRoute(ReportedRoute):
         server = self._server
         key = report.key = await server.access.authenticated(scope)
         path = self._checked_path(scope, key)
-        data = await self._body(scope, receive)
+        form = self._form(scope, path)
+        data = await asgi.read_body(scope, receive, server.settings)
         choices = 1
-        if scope["method"] == "POST":
+        if scope["method"] == "POST" and not form:
             body = json_body(data) if data else {}
             key.limits.check_model(body.get("model"))
             choices = choices_in(body, server.settings)
-        run = PassedRun(send, data, report.id)
+        run = PassedRun(send, data, report.id, is_form=bool(form))
         query = scope["query_string"].decode("latin-1")
         address = path + (f"?{query}" if query else "")
-        return await pass_on(server, run, report, receive, scope["method"], address, choices)
+        with passing_on(form):
+            return await pass_on(server, run, report, receive, scope["method"], address, choices)
 
     def _checked_path(self, scope: asgi.Scope, key: Key) -> str:
         """The path of a request that may be passed on."""
@@ -113,13 +119,16 @@ class PassedRoute(ReportedRoute):
             raise ApiError(f"found {method} {path}, which is not served here", status=404)
         return path
 
-    async def _body(self, scope: asgi.Scope, receive: asgi.Receive) -> bytes:
-        # As everywhere here, what says that it is something else is JSON all the same.
+    def _form(self, scope: asgi.Scope, path: str) -> Mapping[str, str]:
+        """What a form is told apart by. Nothing for what says that it is something else: as
+        everywhere here, it is JSON all the same."""
         kind = asgi.headers_of(scope).get("content-type", "")
-        if kind.startswith("multipart/"):
-            expected = "expected JSON: nothing else is passed on to the backend"
-            raise ApiError(f"found a body of type {kind}, {expected}", status=415)
-        return await asgi.read_body(scope, receive, self._server.settings)
+        if not kind.startswith("multipart/"):
+            return {}
+        if self._server.model.is_official and path in _UPLOADS:
+            return {"content-type": kind}
+        expected = "expected JSON: nothing else is passed on to the backend"
+        raise ApiError(f"found a body of type {kind}, {expected}", status=415)
 
 
 async def pass_on(
@@ -162,12 +171,20 @@ class PassedRun:
     engine: str | None = None
 
     def __init__(
-        self, send: asgi.Send, data: bytes, id: str, headers: Mapping[str, str] = NO_HEADERS
+        self,
+        send: asgi.Send,
+        data: bytes,
+        id: str,
+        headers: Mapping[str, str] = NO_HEADERS,
+        *,
+        is_form: bool = False,
     ) -> None:
-        """`id` is the request's, where the server has no other for it; `headers` are ours."""
+        """`id` is the request's, where the server has no other for it; `headers` are ours. With
+        `is_form`, the data is no JSON."""
         self._headers = {"x-request-id": id, **headers}
         self._send = send
         self.data = data
+        self._is_form = is_form
         self._tail = bytearray()
         self._size = 0
         self.status = 0
@@ -212,7 +229,7 @@ class PassedRun:
 
     def exchange(self, path: str) -> Exchange:
         """What is recorded of it. It has no prompt: the server made its own."""
-        request = json_body(self.data) if self.data else {}
+        request = json_body(self.data) if self.data and not self._is_form else {}
         text = self._tail.decode("utf-8", "replace")
         return Exchange(PASSED, request, "", path, text, str(self.status), {})
 

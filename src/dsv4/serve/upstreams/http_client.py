@@ -331,7 +331,10 @@ class HttpClient:
         self, method: str, path: str, body: bytes = b"", more: str = ""
     ) -> HttpConnection:
         """The answer, once its head is here. It must be given back, with `release`. `more` are
-        lines of the head that this request alone has."""
+        lines of the head that this request alone has. A body is JSON where they do not say what it
+        is."""
+        if "content-type:" not in more:
+            more += "content-type: application/json\r\n"
         head = f"{method} {self._path}{path} HTTP/1.1\r\n{self._head}{more}"
         head += f"content-length: {len(body)}\r\n\r\n" if method == "POST" else "\r\n"
         request = head.encode() + body

@@ -38,8 +38,9 @@ def passed_headers() -> str:
 
 @contextmanager
 def passing_on(headers: Mapping[str, str]) -> Iterator[None]:
-    """Lets requests to the backend have these headers."""
-    token = _passed_on.set("".join(f"{name}: {value}\r\n" for name, value in headers.items()))
+    """Lets requests to the backend have these headers, beside those that they have already."""
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    token = _passed_on.set(_passed_on.get() + lines)
     try:
         yield
     finally:

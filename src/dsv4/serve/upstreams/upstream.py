@@ -36,7 +36,7 @@ class Upstream:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        headers = {"content-type": "application/json", "accept-encoding": "identity"}
+        headers = {"accept-encoding": "identity"}
         self._key = _read_key(settings.upstream_key_file) if settings.upstream_key_file else None
         if self._key:
             headers["authorization"] = f"Bearer {self._key}"
