@@ -180,6 +180,8 @@ class End:
     finish: Finish
 
 
+TextKind: TypeAlias = type[ReasoningDelta] | type[ContentDelta]
+
 Event: TypeAlias = (
     ReasoningDelta
     | ContentDelta

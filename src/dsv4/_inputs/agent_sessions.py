@@ -181,10 +181,11 @@ def _sessions(entries: Sequence[Entry]) -> Iterator[tuple[_Agent, list[Entry]]]:
                 continue
             seen.add(name)
         writer = _agent_of(entry) or of_sessions.get(entry.get("sessionId", ""))
-        starts_anew = writer in (_CODEX, _PI) and any(map(writer.is_read, own))
-        if agent is not None and writer is not None and (writer is not agent or starts_anew):
-            yield agent, own
-            own = []
+        if agent is not None and writer is not None:
+            starts_anew = writer in (_CODEX, _PI) and any(map(writer.is_read, own))
+            if writer is not agent or starts_anew:
+                yield agent, own
+                own = []
         agent = writer or agent
         own.append(entry)
     if agent is not None:

@@ -420,11 +420,11 @@ OF_TRAINING = re.compile(
 _SEALED = ("redacted_thinking",)
 
 
-def unread_inside(body: Any) -> Iterator[str]:
+def unread_inside(body: object) -> Iterator[str]:
     """What messages hold of training in objects of their own, and blocks that cannot be read."""
     messages = body.get("messages") if isinstance(body, dict) else body
-    for n, message in enumerate(messages if isinstance(messages, list) else ()):
-        for name, value in message.items() if isinstance(message, dict) else ():
+    for n, message in enumerate(messages if isinstance(messages, list) else []):
+        for name, value in message.items() if _is_dict(message) else {}.items():
             if isinstance(value, str):
                 continue
             if name not in ("content", "tool_calls", "tools") and isinstance(value, dict):

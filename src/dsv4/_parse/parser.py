@@ -16,10 +16,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from json.encoder import encode_basestring
-from typing import TypeAlias
 
 from dsv4._completion.declared import DeclaredTools
-from dsv4._completion.events import ArgumentsDelta, ContentDelta, End, Event, Finish, ReasoningDelta
+from dsv4._completion.events import (
+    ArgumentsDelta,
+    ContentDelta,
+    End,
+    Event,
+    Finish,
+    ReasoningDelta,
+    TextKind,
+)
 from dsv4._completion.limits import LONGEST_SPACE
 from dsv4._completion.plain_completion import read_plainly
 from dsv4._completion.random_ids import new_call_id
@@ -46,7 +53,6 @@ _LINE_BREAK = "\n"
 _MOST_PASSED = 512
 # Text is not forgotten in smaller stretches, because each time costs something.
 _LEAST_TRIMMED = 1024
-_DeltaClass: TypeAlias = type[ReasoningDelta] | type[ContentDelta]
 # An event of one field is made faster without its constructor.
 _new = object.__new__
 
@@ -121,8 +127,8 @@ class StreamParser:
         read = read_strict_completion if strict else read_completion
         self._speculation = Speculation(Reading(settings, self._buffer, thinking), read)
         # What words become here, in the middle of a line, and anywhere.
-        self._words: _DeltaClass | None = None
-        self._line_words: _DeltaClass | None = None
+        self._words: TextKind | None = None
+        self._line_words: TextKind | None = None
         self._index: int | None = None  # of the call whose string comes in
         self._passed: list[str] = []  # what has gone by, of prose or of that string
         self._newlines = ""  # at the end of what has gone by: they wait
@@ -174,7 +180,7 @@ class StreamParser:
             pass  # it is no text, which is refused below
         return self._read(text)
 
-    def pass_by(self, text: str, kind: type[Event]) -> str | None:
+    def pass_by(self, text: str, kind: TextKind) -> str | None:
         """Takes `text` without making an event of it, where that would be one of `kind`, or none.
         Gives its text. None: nothing was taken, and `text` is to be fed."""
         if (
@@ -188,7 +194,7 @@ class StreamParser:
             return text
         return self._shown_of(text, kind)
 
-    def _in_lines(self, text: str, words: _DeltaClass) -> list[Event]:
+    def _in_lines(self, text: str, words: TextKind) -> list[Event]:
         """Words with line breaks among them, or after some. Breaks at the end wait."""
         if (
             not text
@@ -199,7 +205,7 @@ class StreamParser:
         shown = self._shown_of(text, words)
         return [words(shown)] if shown else []
 
-    def _shown_of(self, text: str, words: _DeltaClass) -> str:
+    def _shown_of(self, text: str, words: TextKind) -> str:
         """What can be shown of such text, with what waited before it."""
         waiting = self._newlines + text
         shown = waiting.removesuffix(_LINE_BREAK).removesuffix(_LINE_BREAK)
@@ -378,7 +384,7 @@ class _RespelledParser(StreamParser):
         # What is read inert comes here by way of `feed_inert`.
         return self._feed_all(self._respelling.read(text, self._inert))
 
-    def pass_by(self, text: str, kind: type[Event]) -> str | None:
+    def pass_by(self, text: str, kind: TextKind) -> str | None:
         return None  # it may be the start of another spelling
 
     def _feed_all(self, pieces: list[tuple[str, bool]]) -> list[Event]:

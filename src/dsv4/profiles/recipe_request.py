@@ -501,7 +501,9 @@ def _check_prefix(messages: Sequence[RecipeMessage], tools: bool, json_object: b
 _BOUNDED = ("n", "presence_penalty", "frequency_penalty", "temperature", "top_p")
 _INTEGERS = {"max_tokens": "u32", "seed": "u64", "n": "u8", "top_logprobs": "u8"}
 _LARGEST = {"u8": 2**8 - 1, "u32": 2**32 - 1, "u64": 2**64 - 1}
-_FLAGS = dict.fromkeys(("stream", "logprobs", "parallel_tool_calls"), "a boolean")
+_FLAGS: Mapping[str, str] = dict.fromkeys(
+    ("stream", "logprobs", "parallel_tool_calls"), "a boolean"
+)
 
 
 def check_sampling(body: Object) -> None:

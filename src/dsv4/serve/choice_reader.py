@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Iterable, Sequence
 from itertools import chain, groupby
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from dsv4._completion.events import (
     ArgumentsDelta,
@@ -18,6 +18,7 @@ from dsv4._completion.events import (
     Event,
     ReasoningDelta,
     StopHit,
+    TextKind,
     ToolCallEnd,
 )
 from dsv4._completion.reasons import Ended, Reason, ended_by
@@ -32,7 +33,6 @@ from dsv4.tokens import IdParser, Tokenizer
 from dsv4.trajectories.recorded_calls import WeightsSpan
 from dsv4.trajectories.routed_experts import RoutedExperts
 
-TextKind: TypeAlias = type[ContentDelta] | type[ReasoningDelta]
 # A short piece takes twenty times the memory of its letters: pieces are joined when this many wait.
 _MOST_UNJOINED = 32
 

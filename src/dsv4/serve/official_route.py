@@ -60,20 +60,24 @@ class OfficialRoute(PromptRoute):
     ) -> PromptedRequest:
         """The request, unless its prompt and what it asks for are more than the context. A length
         that it does not name is what the context leaves."""
-        context, length = self._server.model.context, received.call.max_tokens
+        length = received.call.max_tokens
         try:
             prepared = await super()._prepare(received, client)
-            tokens = prepared.encoded.tokens
         except ContextOverflow as error:
-            tokens = error.tokens
+            raise self._beyond_context(error.tokens, length) from None
+        tokens = prepared.encoded.tokens
         asks = any(received.body.get(name) is not None for name in _LENGTH_FIELDS)
-        if tokens + (length if asks else 1) > context:
-            total = tokens + length
-            words = official_api.words(
+        if tokens + (length if asks else 1) > self._server.model.context:
+            raise self._beyond_context(tokens, length)
+        return prepared
+
+    def _beyond_context(self, tokens: int, length: int) -> ApiError:
+        context, total = self._server.model.context, tokens + length
+        return ApiError(
+            official_api.words(
                 "window", context=context, total=total, prompt=tokens, completion=length
             )
-            raise ApiError(words)
-        return prepared
+        )
 
     def _error_body(self, scope: asgi.Scope, error: ApiError) -> tuple[int, JsonObject]:
         kind = "invalid_request_error" if error.status < 500 else "server_error"

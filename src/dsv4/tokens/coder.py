@@ -20,7 +20,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
-from dsv4._completion.events import Event
+from dsv4._completion.events import Event, TextKind
 from dsv4._completion.reasons import Reason
 from dsv4._decode.dialect_detection import dialects_of
 from dsv4._encode.inputs import as_list
@@ -759,7 +759,7 @@ class IdParser:
                 events += self._parser.feed(token)
         return events
 
-    def pass_by(self, id: int, text: str, kind: type[Event]) -> str | None:
+    def pass_by(self, id: int, text: str, kind: TextKind) -> str | None:
         """Takes `id` without making an event of it, where its text is `text` and that would be one
         of `kind`, or none. Gives the event's text. None: nothing was taken, and the id is to be
         fed."""

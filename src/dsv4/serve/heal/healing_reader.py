@@ -21,6 +21,7 @@ from dsv4._completion.events import (
     DiagnosticKind,
     Event,
     ReasoningDelta,
+    TextKind,
     ToolCallAborted,
     ToolCallEnd,
     ToolCallStart,
@@ -32,7 +33,7 @@ from dsv4._format.tokens import THINK_END, THINK_START, Special
 from dsv4.api import ApiRequest
 from dsv4.api.api_request import protocol_call_id
 from dsv4.serve.backend import BackendError, Chunk, read_text
-from dsv4.serve.choice_reader import ChoiceReader, TextKind
+from dsv4.serve.choice_reader import ChoiceReader
 from dsv4.serve.heal.chat_delta import (
     LastMessage,
     OtherChoice,
