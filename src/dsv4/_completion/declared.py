@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
+from functools import cached_property
 from typing import Any, TypeAlias
 
 from dsv4._completion.json_text import read_json
@@ -21,16 +22,19 @@ class DeclaredObject:
     def __init__(self, schema: object) -> None:
         self._schema = schema
         self._parts = conjunction(schema, root=schema)
-        # The types of each property, as far as the schema names them; empty where it does not.
-        self.keys = {
-            name: possible_types(value, root=schema)
+        # The keys that must be there. None: the schema says nothing of them.
+        lists = [required_of(part) for part in self._parts if "required" in part]
+        self.required = frozenset(key for one in lists for key in one) if lists else None
+
+    @cached_property
+    def keys(self) -> dict[str, frozenset[str]]:
+        """The types of each property, as far as the schema names them; empty where it does not."""
+        return {
+            name: possible_types(value, root=self._schema)
             for part in reversed(self._parts)
             for name, value in properties_of(part).items()
             if isinstance(name, str)
         }
-        # The keys that must be there. None: the schema says nothing of them.
-        lists = [required_of(part) for part in self._parts if "required" in part]
-        self.required = frozenset(key for one in lists for key in one) if lists else None
 
     @property
     def is_open(self) -> bool:

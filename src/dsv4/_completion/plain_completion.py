@@ -11,7 +11,7 @@ from dsv4._completion.limits import LONGEST_NAME, MOST_CALLS, MOST_PARAMETERS
 from dsv4._completion.strict import StrictMessage
 from dsv4._format import tokens
 from dsv4._format.dialects import Tags
-from dsv4._format.spellings import FENCE_LENGTH, FENCES, HOLDS_ALL, MARKS
+from dsv4._format.spellings import BAR, BRACKET, FENCE_LENGTH, FENCES, HOLDS_ALL, WIDE_BRACKET
 
 
 def read_plainly(
@@ -77,4 +77,4 @@ def _plain_json(value: str, is_string: bool) -> str | None:
 
 
 def _has_mark(text: str) -> bool:
-    return any(mark in text for mark in MARKS)
+    return BRACKET in text or BAR in text or WIDE_BRACKET in text
