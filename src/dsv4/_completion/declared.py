@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
-from functools import cached_property
 from typing import Any, TypeAlias
 
 from dsv4._completion.json_text import read_json
@@ -26,7 +25,6 @@ class DeclaredObject:
         lists = [required_of(part) for part in self._parts if "required" in part]
         self.required = frozenset(key for one in lists for key in one) if lists else None
 
-    @cached_property
     def keys(self) -> dict[str, frozenset[str]]:
         """The types of each property, as far as the schema names them; empty where it does not."""
         return {
@@ -43,20 +41,7 @@ class DeclaredObject:
         lists_keys = any("properties" in part for part in self._parts)
         return not lists_keys or (bool(rules) and False not in rules)
 
-    def refuses(self, key: str, raw: str, json_text: str) -> bool:
-        """Whether a value has to be JSON and is none, or is a text outside of those listed.
-
-        JSON of another type than the declared one is the schema's own business.
-        """
-        given = read_json(json_text)
-        if given is None or not isinstance(given.value, str):
-            return False
-        types = self.keys.get(key)
-        if types and "string" not in types:
-            return read_json(raw) is None
-        return self._omits(key, given.value)
-
-    def _omits(self, key: str, text: str) -> bool:
+    def omits(self, key: str, text: str) -> bool:
         """Whether texts are listed for a key, and this is none of them."""
         properties = [properties_of(part).get(key) for part in self._parts]
         schemas = [one for of in properties for one in conjunction(of, root=self._schema)]
@@ -78,6 +63,7 @@ class DeclaredTools:
         self.given = tools is not None
         self.declared: dict[str, object] = {}  # their schemas
         self._objects: dict[str, DeclaredObject] = {}  # those of tools that were asked for
+        self._keys: dict[str, dict[str, frozenset[str]]] = {}
         self.namespaced: set[str] = set()  # names that were declared with a namespace of their own
         for tool in tools or ():
             function: GivenObject = tool.get("function", tool)
@@ -119,8 +105,11 @@ class DeclaredTools:
         return found
 
     def keys(self, tool: str) -> dict[str, frozenset[str]]:
-        declared = self._object(tool)
-        return {} if declared is None else declared.keys
+        found = self._keys.get(tool)
+        if found is None:
+            declared = self._object(tool)
+            found = self._keys[tool] = {} if declared is None else declared.keys()
+        return found
 
     def types_of(self, tool: str, key: str) -> frozenset[str]:
         return self.keys(tool).get(key, frozenset())
@@ -139,9 +128,22 @@ class DeclaredTools:
         if declared is None:
             return False
         is_complete = values.keys() >= (declared.required or frozenset())
-        if not is_complete or not (declared.is_open or values.keys() <= declared.keys.keys()):
+        if not is_complete or not (declared.is_open or values.keys() <= self.keys(tool).keys()):
             return True
-        return any(declared.refuses(key, *texts) for key, texts in values.items())
+        return any(self._refuses(tool, key, *texts) for key, texts in values.items())
+
+    def _refuses(self, tool: str, key: str, raw: str, json_text: str) -> bool:
+        """Whether a value has to be JSON and is none, or is a text outside of those listed.
+
+        JSON of another type than the declared one is the schema's own business.
+        """
+        given = read_json(json_text)
+        if given is None or not isinstance(given.value, str):
+            return False
+        types = self.types_of(tool, key)
+        if types and "string" not in types:
+            return read_json(raw) is None
+        return self._objects[tool].omits(key, given.value)
 
     def may_unwrap(self, tool: str, key: str) -> bool:
         """Whether a lone parameter may hold all the arguments (rule 8)."""
