@@ -175,6 +175,8 @@ class TestDamagedTagsBehindAClose:
         [
             f'<parameter{DSML} name="where" string="true">',
             f'<{DSML} name=parameter"where" string="true">',
+            f'<{DSML} name=parameterwhere" string="true">',
+            f'<{DSML} name=where string="true">',
             f'<{DSML}parameter name="where string="true">',
         ],
     )

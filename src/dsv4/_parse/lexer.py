@@ -87,6 +87,8 @@ _TAIL = pattern(rf"[{_BARRED}/\s]+")
 _UNQUOTED = pattern(
     rf"[^\s{EQUALS}{OPENING_BRACKETS}{CLOSING_BRACKETS}{_BARRED}{ATTRIBUTE_QUOTES}]+"
 )
+# What stands before the name in a tag that has nothing but a name.
+_BEFORE_NAME = frozenset(ATTRIBUTE_QUOTES + "\\")
 # What may stand behind a quoted value in the same line.
 _BEHIND_VALUE = _OPENING | _CLOSING | {*BARS, *ascii_letters, "/", "_"}
 # What may stand after the bracket, if it is no letter.
@@ -268,11 +270,16 @@ class _TagReader:
     def _read_wordless(self, at: int) -> Waiting[Tag | None]:
         """A tag that lacks its word: `<D name="command" string="true">`, D being the token.
 
-        Its attributes say what it is; where it breaks off, it is a parameter (rule 38).
+        Its attributes say what it is; where it breaks off, it is a parameter (rule 38). So does one
+        whose name has no quote before it: the word may be in it, `name=parameterpath"`.
         """
         self.mended = True
         tag = yield from self._read_labelled("parameter", at)
-        if tag is None or tag.broken or "string" in tag.attributes:
+        if tag is None or tag.broken:
+            return tag
+        if self.source.at(at + len("name=")) not in _BEFORE_NAME:
+            return replace(tag, broken=True)
+        if "string" in tag.attributes:
             return tag
         return replace(tag, kind="invoke", label="invoke")
 
