@@ -193,12 +193,13 @@ def check(reading: Reading, following: str | None = None) -> None:
     if not tried:
         return
     quoting.check(following)
-    openings = {one.place: (q.level, one.kind) for q in tried for one in q.openings}
-    for place, end in quoting.closed.items():  # the first counts, however the text was cut
-        if place in openings:
-            level, kind = openings[place]
-            raise Refused(level, end, is_dropped=kind == "named", closed=place)
-    quoting.closed.clear()  # none of them counts
+    if quoting.closed:
+        openings = {one.place: (q.level, one.kind) for q in tried for one in q.openings}
+        for place, end in quoting.closed.items():  # the first counts, however the text was cut
+            if place in openings:
+                level, kind = openings[place]
+                raise Refused(level, end, is_dropped=kind == "named", closed=place)
+        quoting.closed.clear()  # none of them counts
     reading.quotations = tuple(
         q for q in tried if q.fence or not q.is_over or any(map(quoting.may_close, q.openings))
     )
