@@ -65,6 +65,7 @@ def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return (end if found is None else source.place(found.end())) - at + 1
 
     count("match", matched)
+    count("past", lambda source, result, pattern, at: result - at + 1)
     count("search", searched)
     count("slice", lambda source, result, *args: len(result))
     return total

@@ -20,7 +20,7 @@ from dsv4._format import spellings, tokens
 from dsv4._format.spellings import BAR, BARS, CLOSING_BRACKETS, EQUALS, OPENING_BRACKETS, WORD
 from dsv4._parse.quoting import ATTRIBUTE_QUOTES, QUOTES, SMART_QUOTES
 from dsv4._parse.tag import MAYBE_TAG, TAG_NAME, PartialTag, Tag
-from dsv4._parse.text_buffer import NOWHERE, TagInText, TextBuffer, Waiting
+from dsv4._parse.text_buffer import NOWHERE, SPACE, TagInText, TextBuffer, Waiting
 
 _DSML = str(tokens.DSML)
 _LONGEST_HEAD = 64
@@ -81,7 +81,6 @@ _PLAIN_WORD = rf"(?!(?i:{WORD}|{tokens.THINK_START[1:-1]}))[A-Za-z]{_IN_LABEL}{{
 PLAIN_NAME = rf"{_OPEN}/?[ \t]{{0,4}}({_PLAIN_WORD})(?!{_IN_LABEL}|\Z)"
 _KEY = pattern(r"[A-Za-z_]")
 _KEY_REST = pattern(r"[\w.:-]+")
-_SPACE = pattern(r"\s+")
 _INDENTATION = pattern(r"[ \t]+")
 _TAIL = pattern(rf"[{_BARRED}/\s]+")
 _UNQUOTED = pattern(
@@ -301,7 +300,7 @@ class _TagReader:
                 raise _NoTag
             at = yield from self._read_value(kind_of(label), at + 1)
         while True:
-            after = yield from self._run(_SPACE, at)
+            after = yield from self._run(SPACE, at)
             if after == source.end:  # of all text
                 return (yield from self._end_before(label, at, after))
             character = source.at(after)
@@ -325,7 +324,7 @@ class _TagReader:
         """Where the attribute at `start` ends; or the tag, which has ended before it."""
         source = self.source
         end = yield from self._run(_KEY_REST, start)
-        equals = yield from self._run(_SPACE, end)
+        equals = yield from self._run(SPACE, end)
         key = source.slice(start, end)
         if (yield from self._at(equals)) in EQUALS:
             key = key.lower() if key.lower() in _KNOWN else key
@@ -375,7 +374,7 @@ class _TagReader:
     def _read_value(self, key: str, at: int) -> Waiting[int]:
         """Reads a value, and says where it ends."""
         source = self.source
-        at = yield from self._run(_SPACE, at)
+        at = yield from self._run(SPACE, at)
         quote = yield from self._at(at)
         is_escaped = quote == "\\"  # as in a log (rule 28)
         self.is_quoted = False
@@ -502,8 +501,7 @@ class _TagReader:
         """Where a run of such characters ends. The end of all text ends it too."""
         source = self.source
         while True:
-            match = source.match(pattern, at)
-            at, match = at if match is None else match.end() + source.base, None
+            at = source.past(pattern, at)
             if at - self.start > LONGEST_TAG:
                 raise _NoTag
             if at < source.end or source.final:

@@ -21,7 +21,6 @@ from dsv4._completion.events import (
 )
 from dsv4._completion.json_text import members_of
 from dsv4._completion.limits import LONGEST_NAME, MOST_CALLS, MOST_DIAGNOSTICS
-from dsv4._completion.patterns import pattern
 from dsv4._format import tokens
 from dsv4._format.spellings import RELEASED_TAGS, SLASHES
 from dsv4._parse.parser_options import ParserSettings
@@ -29,10 +28,9 @@ from dsv4._parse.quoting import PAIRS, Opening, Quoting
 from dsv4._parse.strict_alongside import StrictAlongside
 from dsv4._parse.tag import PartialTag, Tag
 from dsv4._parse.tag_rules import TagRules
-from dsv4._parse.text_buffer import ANYWHERE, NOWHERE, Refused, Steps, TextBuffer
+from dsv4._parse.text_buffer import ANYWHERE, NOWHERE, SPACE, Refused, Steps, TextBuffer
 from dsv4._parse.twins import twin_of
 
-_SPACE = pattern(r"\s+")
 # What stands outside of calls is shown, or reported as one of these; markup that is shown is both.
 _LEFTOVER_KINDS: frozenset[DiagnosticKind] = frozenset(
     {"orphan_closer", "unexpected_tag", "unexpected_text", "markup_as_text", "dropped_call"}
@@ -291,9 +289,8 @@ class Reading:
     def skip_space(self) -> Steps[bool]:
         """Goes on behind white space. False: nothing follows it."""
         while True:
-            space = self.buffer.match(_SPACE, self.pos)
-            if space is not None:
-                to, space = self.buffer.place(space.end()), None
+            to = self.buffer.past(SPACE, self.pos)
+            if to > self.pos:
                 self.advance(to)
             if self.pos < self.buffer.end:
                 return True

@@ -54,7 +54,7 @@ REMEMBERED = LONGEST_SPACE + 1
 _LEAST_TRIMMED = 512
 
 MARK = pattern(f"[{''.join(MARKS)}]")
-_SPACE = pattern(r"\s+")
+SPACE = pattern(r"\s+")
 
 
 class TextBuffer:
@@ -150,6 +150,11 @@ class TextBuffer:
     def match(self, pattern: re.Pattern[str], at: int) -> re.Match[str] | None:
         return pattern.match(self.text, at - self.base)
 
+    def past(self, pattern: re.Pattern[str], at: int) -> int:
+        """Where what a pattern matches at a place ends; the place itself, if that is nothing."""
+        match = pattern.match(self.text, at - self.base)
+        return at if match is None else match.end() + self.base
+
     def search(self, pattern: re.Pattern[str], at: int, end: int) -> re.Match[str] | None:
         return pattern.search(self.text, at - self.base, end - self.base)
 
@@ -232,9 +237,7 @@ class TextBuffer:
         """Where white space from `at` on ends; or one character beyond the longest allowed."""
         limit = at + longest + 1
         while True:
-            space = self.match(_SPACE, at)
-            if space is not None:
-                at, space = self.place(space.end()), None
+            at = self.past(SPACE, at)
             if at >= limit or at < self.end or not (yield from self.more()):
                 return min(at, limit)
 
