@@ -478,8 +478,10 @@ def test_the_form_says_what_it_cannot_edit(tab: Any) -> None:
 @pytest.mark.parametrize("content", first_is_smoke(HOSTILE))
 @pytest.mark.parametrize("mode", ["JSON", "Form"])
 def test_hostile_text_changes_nothing_but_itself(tab: Any, content: str, mode: str) -> None:
-    def kinds() -> set[str]:
-        return set(tab.evaluate("[...document.querySelectorAll('*')].map(e => e.localName)"))
+    def kinds(within: str = "body :not(.verdict-of-all *)") -> set[str]:
+        return set(
+            tab.evaluate(f"[...document.querySelectorAll({within!r})].map(e => e.localName)")
+        )
 
     write(tab, '[{"role": "user", "content": "plain"}, {"role": "assistant", "content": "x"}]')
     tab.get_by_role("button", name=mode).click()
@@ -489,6 +491,11 @@ def test_hostile_text_changes_nothing_but_itself(tab: Any, content: str, mode: s
     write(tab, json.dumps([{"role": "user", "content": content}, answer]))
     tab.get_by_role("button", name=mode).click()
     assert kinds() == before
+    # What is said of a text that is wrong quotes it, in elements of the page's own.
+    assert kinds(".verdict-of-all *") <= {
+        *("dl", "div", "dt", "dd"),
+        *("p", "a", "button", "code", "mark"),
+    }
     assert "dsv4 playground" in tab.title()
     assert tab.locator("main").is_visible()
     shown = prompt_text(tab)

@@ -12,10 +12,12 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+import pytest
+
 import dsv4
 from builders import EOS
 from completions import *
-from parts import part
+from parts import ALL, part
 
 PROSE = "\n\nI did not run that."
 # What ends a section.
@@ -170,28 +172,34 @@ def layouts(row: Row, text: Text) -> Iterator[str]:
         yield f"So:\n\n{pair}\n\n{pair}".rstrip()
 
 
-def chosen(of: int) -> Iterator[tuple[Text, Row]]:
-    """Each text with each row; or one of so many."""
-    yield from part([(text, row) for text in texts() for row in ROWS], of)
+# All of them are many, which several processes share.
+SHARES = 10 if ALL else 1
+each_share = pytest.mark.parametrize("share", range(SHARES))
 
 
-def quoted() -> Iterator[tuple[str, Text, str]]:
-    for text, row in chosen(101):
+def chosen(of: int, share: int) -> Iterator[tuple[Text, Row]]:
+    """Each text with each row; or one of so many. Of these, a share."""
+    yield from part([(text, row) for text in texts() for row in ROWS], of)[share::SHARES]
+
+
+def quoted(share: int) -> Iterator[tuple[str, Text, str]]:
+    for text, row in chosen(101, share):
         for quotation in layouts(row, text):
             yield f"{text.id} in {row.open or row.mark!r}", text, quotation
 
 
-def test_what_is_quoted_never_runs() -> None:
-    cases = list(quoted())
+@each_share
+def test_what_is_quoted_never_runs(share: int) -> None:
+    cases = list(quoted(share))
     wrong = [(id, quotation) for id, text, quotation in cases if text.calls(quotation + PROSE)]
     print(f"{len(wrong)} of {len(cases)} quotations run")
     assert cases
     assert not wrong, wrong[:3]
 
 
-def left_open() -> Iterator[tuple[str, Text, str]]:
+def left_open(share: int) -> Iterator[tuple[str, Text, str]]:
     """Texts behind openings that nothing closes."""
-    for text, row in chosen(53):
+    for text, row in chosen(53, share):
         where = f"{text.id} behind {row.open!r}"
         if row.open.startswith(tuple(FENCES)):
             if _may_act_in_fence(text):
@@ -209,8 +217,9 @@ def _may_act_in_fence(text: Text) -> bool:
     return begins and "undeclared_tool" not in kinds_of(message) and not message.dropped
 
 
-def test_behind_what_is_never_closed_all_calls_are_made() -> None:
-    cases = list(left_open())
+@each_share
+def test_behind_what_is_never_closed_all_calls_are_made(share: int) -> None:
+    cases = list(left_open(share))
     wrong = [(id, it) for id, text, it in cases if text.calls(it) != text.calls(text.text)]
     print(f"{len(wrong)} of {len(cases)} openings cost a call")
     assert cases

@@ -186,7 +186,8 @@ def adapts(headers: Mapping[str, str]) -> bool:
 
 def without_the_servers_own(body: JsonObject) -> JsonObject:
     """The body of a chat request without what is the server's to decide: fields that only it knows,
-    and answers at the end that nobody asks to continue, which servers continue, close or repeat."""
+    answers at the end that nobody asks to continue, which servers continue, close or repeat, and
+    whether there is anybody to answer."""
     unsupported = UNSUPPORTED_FIELDS["chat"]
     own = {name: value for name, value in body.items() if name not in unsupported}
     tools = own.get("tools")
@@ -195,11 +196,17 @@ def without_the_servers_own(body: JsonObject) -> JsonObject:
     messages = own.get("messages")
     if isinstance(messages, list):
         messages = [_readable(message) for message in messages if not _is_reminder(message)]
+        if messages and not any(map(_is_of_a_user, messages)):
+            messages.insert(-1, {"role": "user", "content": ""})
         end = len(messages)
         while end > 1 and _is_closed_answer(messages[end - 1]):
             end -= 1
         own["messages"] = _with_lost_results(messages[:end])
     return own
+
+
+def _is_of_a_user(message: Any) -> bool:
+    return not isinstance(message, dict) or message.get("role") in ("user", "tool")
 
 
 def _with_lost_results(messages: list[Any]) -> list[Any]:
