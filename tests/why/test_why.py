@@ -15,6 +15,7 @@ from inputs import INPUTS, Input
 import dsv4
 from dsv4._why.doc_pages import doc_pages
 from dsv4._why.judge import why
+from dsv4._why.verdict import without_keys
 
 
 @pytest.mark.parametrize("given", INPUTS, ids=lambda given: given.name)
@@ -94,6 +95,7 @@ def test_what_strangers_paste(row: dict[str, Any]) -> None:
         "HTTP/1.1 500 at https://user:SECRET0123@host/v1",
         f"Authorization: Bearer {'SECRET0123' * 5} HTTP/1.1 500 Internal Server Error",
         "OPENAI_API_KEY=SECRET0123 HTTP/1.1 500",
+        "HTTP/1.1 500 Authorization: Digest SECRET0123",
     ],
 )
 def test_keys_of_all_kinds_are_struck_out(text: str) -> None:
@@ -101,6 +103,7 @@ def test_keys_of_all_kinds_are_struck_out(text: str) -> None:
     assert verdict.kind == "error"
     assert "SECRET0123" not in json.dumps(verdict.to_dict())
     assert "SECRET0123" not in str(verdict.lines())
+    assert without_keys(without_keys(text)) == without_keys(text)
 
 
 @pytest.mark.parametrize("text", ["lorem ipsum dolor " * 280_000, "<" * 5_000_000])

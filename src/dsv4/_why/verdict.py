@@ -100,12 +100,13 @@ def marked(text: str, start: int, end: int) -> str:
 _HEADER = (
     r"(?:(?:proxy-)?authorization|[\w-]*api[-_]?key|[\w-]*(?:access|auth)[-_]token|[\w-]*secret)"
 )
+_SCHEME = "(?:bearer|basic|digest|token|apikey)"
 _KEYS = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
-        rf"""({_HEADER}\\?["']?\s*[:=]\s*\\?["']?(?:bearer\s+|basic\s+)?)[^\s"'&,;\\}}]{{4,}}""",
+        rf"""({_HEADER}\\?["']?\s*[:=]\s*\\?["']?(?:{_SCHEME}\s+)?)(?!{_SCHEME}\s)[^\s"'&,;\\}}]{{4,}}""",
         rf"""(["']?name\\?["']:\s*\\?["'](?:{_HEADER}|(?:set-)?cookie)\\?["'],\s*\\?["']value\\?["']:\s*\\?["'])[^"'\\]+""",
-        r"""((?:^|[\s"'{,;])\\?["']?(?:set-)?cookie\\?["']?\s*[:=]\s*\\?["']?)[^"'\\\r\n]{4,}""",
+        r"""((?:^|[\s"'{,;])\\?["']?(?:set-)?cookie\\?["']?\s*[:=]\s*\\?["']?)[^\s"'\\][^"'\\\r\n]{3,}""",
         r"""((?:^|\s)(?:-b|-u|--cookie|--user)[ =]?["']?)[^\s"'][^"'\r\n]*(?=["'\s]|$)""",
         r"([?&;](?:key|token|code|sig|signature|password)=)[^\s\"'&]+",
         r"(\b(?:password|token)=)[^\s\"'&;]{4,}",

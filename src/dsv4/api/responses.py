@@ -203,7 +203,8 @@ class ResponsesWriter(EventWriter):
             self._event("response.output_item.added", output_index=prose.index, item=item),
             self._event("response.content_part.added", **prose.place, part=prose.part("")),
         )
-        self._open, self.template_event = prose, kind
+        self._open = prose
+        self.template_event: type | None = kind
         prose.template = self._template(prose)
         return events
 

@@ -118,7 +118,7 @@ export class Store {
 // and those that show themselves by their beginning.
 const KEYS = new RegExp(
   [
-    /((?:authorization|(?:x-)?(?:goog-)?api[-_]?key|proxy-authorization|cookie|access[-_]token)\\?["']?\s*[:=]\s*\\?["']?(?:bearer\s+|basic\s+)?)[^\s"'&,;\\}]{4,}/,
+    /((?:authorization|(?:x-)?(?:goog-)?api[-_]?key|proxy-authorization|cookie|access[-_]token)\\?["']?\s*[:=]\s*\\?["']?(?:(?:bearer|basic|digest|token|apikey)\s+)?)(?!(?:bearer|basic|digest|token|apikey)\s)[^\s"'&,;\\}]{4,}/,
     /(\bbearer\s+)[\w.~+/=-]{8,}/,
     /(\b(?:sk|pk|gsk|hf|key|xai)[-_])[\w-]{8,}/,
   ].map(({ source }) => source).join("|"),
