@@ -212,7 +212,7 @@ class BodyMaker:
 
 
 KINDS = ("chat", "responses", "messages", "own")
-BODIES = [BodyMaker(seed).body(KINDS[seed % 4]) for seed in range(fewer(200, 5))]
+BODIES = [BodyMaker(seed).body(KINDS[seed % 4]) for seed in range(fewer(200, 10))]
 
 
 @pytest.fixture(scope="module")
