@@ -320,8 +320,11 @@ class HealingReader(ChoiceReader):
         self._calls.take_in(calls)
         events: list[Event] = []
         for is_reasoning in (True, False):
-            texts = (text for kind, text in spoken_texts(message) if kind is is_reasoning)
-            if more := _more_of(self._said(is_reasoning), "".join(texts)):
+            said = self._said(is_reasoning)
+            text = "".join(text for kind, text in spoken_texts(message) if kind is is_reasoning)
+            if said and not text and _goes_on_elsewhere(said, message):
+                raise BackendError("the backend's last message goes on in an unknown field")
+            if more := _more_of(said, text):
                 events += self._text_events(more, is_reasoning)
         return events
 
@@ -481,6 +484,12 @@ def _more_of(said: str, text: str) -> str:
     if not text.startswith(said):
         raise BackendError("the backend's last message says something else than its deltas")
     return text[len(said) :]
+
+
+def _goes_on_elsewhere(said: str, message: Mapping[str, Any]) -> bool:
+    """Whether a field that nobody knows has all that was said, and more."""
+    texts = [message[name] for name in unknown_fields(message) if isinstance(message[name], str)]
+    return any(text.startswith(said) and len(text) > len(said) for text in texts)
 
 
 # The end of thinking, but not where it is only named.
