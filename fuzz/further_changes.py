@@ -68,8 +68,11 @@ def both_forms(plan: Plan) -> None:
 def calls_backwards(plan: Plan) -> None:
     """By their numbers they are in order."""
     for delta in deltas(plan):
-        if isinstance(delta.get("tool_calls"), list):
-            delta["tool_calls"].reverse()
+        calls = delta.get("tool_calls")
+        if isinstance(calls, list) and len({str(call.get("index")) for call in calls}) == len(
+            calls
+        ):
+            calls.reverse()
 
 
 # Texts.
@@ -286,7 +289,11 @@ FURTHER_CLASHES: tuple[set[str], ...] = (
     *({_REASONS, f"frame: {frame}"} for frame in BARE),
     # Its deltas are needed to know it for what it is.
     *(
-        {"message: all so far in a message beside every delta", f"choice form: {which}"}
+        {message, f"choice form: {which}"}
+        for message in (
+            "message: all so far in a message beside every delta",
+            "damage: a message that says something else",
+        )
         for which in (
             "deltas under a name that nobody knows",
             "one delta under a name that nobody knows",
@@ -325,6 +332,14 @@ FURTHER_CLASHES: tuple[set[str], ...] = (
         {"damage: a call loses its name", f"call pieces: no arguments as {word}"}
         for word in ("nothing", "null")
     ),
+    # One call alone is left, and no word of others.
+    {"call grouping: each call in both forms", "damage: tool_calls, and the calls are gone"},
+    # Some give each piece another id, and begin with an empty object.
+    {
+        "call ids: the id comes in the last piece alone",
+        "call numbers",
+        "damage: the first piece of a call is lost",
+    },
     # Both write the message, and the last one would write nothing.
     {"message", "damage: a message that grows in place of deltas"},
     # Equal calls of two choices are two.

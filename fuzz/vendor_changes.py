@@ -215,7 +215,8 @@ def text_beside(plan: Plan) -> None:
     for choice in choices(plan):
         delta = choice.get("delta") or choice.get("message") or {}
         if isinstance(delta.get("content"), str) and delta["content"] and len(delta) == 1:
-            choice |= {"text": delta["content"], "delta": {"role": "assistant", "content": None}}
+            role = {"role": "assistant", "content": None}
+            choice |= {"text": delta["content"], plan.delta_name: role}
 
 
 @on_events("reasoning as a part of the content", "reasoning", has_reasoning)
@@ -856,7 +857,11 @@ def lost_start(plan: Plan) -> None:
     *others, last = [call.arguments for call in plan.good.calls]
     # Equal arguments are those of the call before, once more.
     is_told = len(starts) == len(plan.good.calls) and last not in others
-    if is_told and not plan.events[starts[-1]][PIECE].text:
+    if not is_told or plan.events[starts[-1]][PIECE].text:
+        return
+    if len(choices_of(plan.events[starts[-1]])) > 1:  # with what follows
+        del plan.events[starts[-1]]["choices"][0]
+    else:
         del plan.events[starts[-1]]
 
 
@@ -919,10 +924,12 @@ VENDOR_CLASHES: tuple[set[str], ...] = (
     {"content: text beside a delta with a role", "text grouping"},
     # What follows a reason may be cut itself.
     {"message: a message that is longer than its deltas", "finish: the reason twice"},
+    {"message: calls only in a last message", "finish: the reason twice"},
     # Each piece would have other white space.
     {"call space", "call pieces: every piece has all arguments so far"},
     # Nothing is left of such a call.
     {"call ids: no ids", "damage: a call loses its name"},
+    {"call pieces: whole calls without a number and an id", "damage: a call loses its name"},
     # Nothing else tells such calls apart.
     {"call pieces: whole calls without a number and an id", "call numbers"},
     {"call pieces: whole calls without a number and an id", "call ids"},

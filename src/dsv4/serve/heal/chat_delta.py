@@ -103,9 +103,19 @@ def looks_like_calls(value: object) -> bool:
     """Whether a value has the form of calls, whatever it is called."""
     values = [value, *value.values()] if isinstance(value, dict) else value
     for each in values if isinstance(values, list) else ():
-        if isinstance(each, dict) and ("function" in each or {"name", "arguments"} <= each.keys()):
+        if not isinstance(each, dict):
+            continue
+        if "function" in each or ("name" in each and ("arguments" in each or "input" in each)):
             return True
     return False
+
+
+def has_thoughts(value: object) -> bool:
+    """Whether a value has parts that call themselves reasoning, whatever it is called."""
+    try:
+        return any(is_reasoning for is_reasoning, _ in _texts(value, ""))
+    except BackendError:
+        return False
 
 
 def spoken_texts(delta: Mapping[str, Any]) -> Iterator[SpokenText]:

@@ -38,6 +38,7 @@ from dsv4.serve.heal.chat_delta import (
     LastMessage,
     OtherChoice,
     call_pieces,
+    has_thoughts,
     looks_like_calls,
     spoken_texts,
     unknown_fields,
@@ -108,6 +109,7 @@ class HealingReader(ChoiceReader):
         self._other_texts: dict[int, list[tuple[bool, str]]] = {}
         self._last_messages: list[LastMessage] = []
         self._unknown: set[str] = set()
+        self._has_unknown_thoughts = False  # in such fields
         self._says_calls = False
         self._unknown_calls = UpstreamCalls(call.names)  # in such fields
 
@@ -160,6 +162,7 @@ class HealingReader(ChoiceReader):
     def _note_unknown(self, fields: Mapping[str, Any]) -> None:
         for name in unknown_fields(fields):
             self._unknown.add(name)
+            self._has_unknown_thoughts |= has_thoughts(fields[name])
             if looks_like_calls(fields[name]):
                 self._says_calls = True
                 with suppress(BackendError):  # which are no calls then
@@ -293,9 +296,9 @@ class HealingReader(ChoiceReader):
                     twins.add(number)
                 elif text:
                     events += self._say(text, is_reasoning)
-        self._calls.drop(self._calls_of_twins(twins))
         for message in self._last_messages:
             events += self._rest_of_message(with_known_names(message))
+        self._calls.drop(self._calls_of_twins(twins))
         return events
 
     def _calls_of_twins(self, twins: set[int]) -> list[UpstreamCall]:
@@ -350,7 +353,7 @@ class HealingReader(ChoiceReader):
         message = assemble(self.events)
         if self._says_calls and not message.tool_calls:
             raise BackendError("the backend says that it calls a tool, and no call can be read")
-        unknown = [call for call in self._unknown_calls if call.name and call.arguments]
+        unknown = [call for call in self._unknown_calls if call.name]
         if len(unknown) > len(message.tool_calls):
             raise BackendError("the backend sent more calls than can be read")
         for call in self._calls:
@@ -358,7 +361,8 @@ class HealingReader(ChoiceReader):
             has_leaked = call.name in leaks if call.name else bool(leaks)
             if not has_leaked and (call.name or call.arguments) and not _is_readable(call):
                 raise BackendError("the backend sent a call that cannot be read")
-        if self._unknown and not (message.content or message.tool_calls):
+        has_lost_thoughts = self._has_unknown_thoughts and not message.reasoning
+        if self._unknown and (has_lost_thoughts or not (message.content or message.tool_calls)):
             names = ", ".join(sorted(self._unknown))
             raise BackendError(f"the backend answered in fields that are not known: {names}")
 

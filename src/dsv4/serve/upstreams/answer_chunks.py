@@ -13,7 +13,13 @@ from dsv4._format.tokens import EOS
 from dsv4.api.request_fields import JsonObject
 from dsv4.errors import short_repr
 from dsv4.serve.backend import BackendError, Chunk, Chunks, TakeChunks, TakeText, takes_no_text
-from dsv4.serve.heal.chat_delta import KNOWN_FIELDS, NO_PART, LastMessage, with_known_names
+from dsv4.serve.heal.chat_delta import (
+    KNOWN_FIELDS,
+    NO_PART,
+    LastMessage,
+    looks_like_calls,
+    with_known_names,
+)
 from dsv4.serve.upstreams.answer_reader import AnswerReader, parse_event
 from dsv4.serve.upstreams.http_client import HttpConnection, HttpError, InflatedBody, body_of
 from dsv4.serve.upstreams.usual_events import EventForm, event_form
@@ -270,16 +276,17 @@ def _says_something(chunk: Chunk) -> bool:
         return True
     if isinstance(chunk.delta, LastMessage):  # which says all once more
         return False
-    said = with_known_names(chunk.delta or {}).items()
-    # An object that is no call is what a vendor says beside the answer, as is a word under a name
-    # that nobody knows.
-    return any(
-        value
-        and name not in NO_PART
-        and (name.endswith(("calls", "call")) or not isinstance(value, dict))
-        and (name in KNOWN_FIELDS or not isinstance(value, str))
-        for name, value in said
-    )
+    # What is under a name that nobody knows is said beside the answer, unless it has the form of
+    # calls; and so is an object that is no call.
+    for name, value in with_known_names(chunk.delta or {}).items():
+        if name not in KNOWN_FIELDS:
+            says = looks_like_calls(value)
+        else:
+            is_read = name.endswith(("calls", "call")) or not isinstance(value, dict)
+            says = bool(value) and name not in NO_PART and is_read
+        if says:
+            return True
+    return False
 
 
 def _ends_with_eos(chunk: Chunk) -> bool:
