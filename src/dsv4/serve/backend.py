@@ -356,3 +356,14 @@ def read_number(value: object) -> int | None:
     """A whole number of a backend's answer; None where it is no number."""
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     return int(value) if is_number and math.isfinite(value) else None  # type: ignore[call-overload, arg-type]
+
+
+# No number has more, and Python reads none of thousands.
+_MOST_DIGITS = 20
+
+
+def read_digits(value: object) -> int | None:
+    """The same where some servers write its digits as text."""
+    if isinstance(value, str):
+        return int(value) if value.isdecimal() and len(value) < _MOST_DIGITS else None
+    return read_number(value)

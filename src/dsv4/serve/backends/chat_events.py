@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsv4.api.request_fields import JsonObject
-from dsv4.serve.backend import Chunk, Logprob, read_number
+from dsv4.serve.backend import Chunk, Logprob, read_digits
 from dsv4.serve.backends import vllm
 from dsv4.serve.heal.chat_delta import (
     BESIDE_DELTAS,
@@ -54,7 +54,7 @@ class ChatEvents:
 
     def _of_choice(self, fields: JsonObject) -> list[Chunk]:
         choice = with_known_names(fields)
-        number = _number_of(choice.get("index"))
+        number = read_digits(choice.get("index")) or 0  # a server that gives none has one
         if self._number == _NO_NUMBER:
             self._number = number
         said = self._said(choice) or [{}]
@@ -98,13 +98,6 @@ def _choices(event: JsonObject) -> Iterator[JsonObject]:
         if not isinstance(choice, dict):
             raise TypeError("a choice is an object")
         yield choice
-
-
-def _number_of(index: object) -> int:
-    """The number of a choice; a server that gives none has one choice."""
-    if isinstance(index, str) and index.isdecimal():
-        return int(index)
-    return read_number(index) or 0
 
 
 def _chat_logprobs(value: object) -> tuple[Logprob, ...]:

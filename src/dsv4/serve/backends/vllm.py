@@ -26,8 +26,8 @@ from dsv4.serve.backend import (
     Logprob,
     LogprobsMode,
     Options,
+    read_digits,
     read_finish,
-    read_number,
     read_text,
 )
 from dsv4.serve.backends import engine_fields
@@ -362,27 +362,17 @@ def read_counts(usage: object) -> Counts | None:
     if not any(name in usage for name in names):  # a proxy before a server of Messages
         names = ("input_tokens", "output_tokens")
     return Counts(
-        _count(usage.get(names[0])),
+        read_digits(usage.get(names[0])),
         # DeepSeek's own API has another name for it.
-        cached if cached is not None else _count(usage.get("prompt_cache_hit_tokens")),
-        _count(usage.get(names[1])),
+        cached if cached is not None else read_digits(usage.get("prompt_cache_hit_tokens")),
+        read_digits(usage.get(names[1])),
         _detail(usage, "completion_tokens_details", "reasoning_tokens"),
     )
 
 
 def _detail(usage: JsonObject, details: str, name: str) -> int | None:
     fields = usage.get(details)
-    return _count(fields.get(name)) if isinstance(fields, dict) else None
-
-
-def _count(value: object) -> int | None:
-    """A count, which some proxies write as text."""
-    is_digits = isinstance(value, str) and value.isdecimal() and len(value) < _MOST_DIGITS
-    return int(value) if is_digits else read_number(value)  # type: ignore[call-overload]
-
-
-# Of a count that is a text.
-_MOST_DIGITS = 20
+    return read_digits(fields.get(name)) if isinstance(fields, dict) else None
 
 
 def _logprobs(fields: JsonObject) -> tuple[Logprob, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
 from dsv4.errors import short_repr
-from dsv4.serve.backend import BackendError
+from dsv4.serve.backend import BackendError, read_digits
 
 # Whether a text is reasoning, and the text.
 SpokenText: TypeAlias = tuple[bool, str]
@@ -187,10 +187,9 @@ def call_pieces(delta: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 def _in_order(pieces: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Pieces by their numbers, where each has one; a list need not be in that order."""
-    numbers = [str(piece.get("index")) for piece in pieces]  # which some write as text
-    if len(pieces) < 2 or not all(map(str.isdecimal, numbers)):
+    if any(read_digits(piece.get("index")) is None for piece in pieces):
         return pieces
-    return sorted(pieces, key=lambda piece: int(piece["index"]))
+    return sorted(pieces, key=lambda piece: read_digits(piece["index"]) or 0)
 
 
 def _numbered(calls: Mapping[str, Any]) -> list[Any]:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from dsv4.serve.backend import read_number
+from dsv4.serve.backend import read_digits
 
 # Where the arguments of a call stand.
 _ARGUMENTS = ("arguments", "input", "args", "parameters")
@@ -144,7 +144,7 @@ class UpstreamCalls:
         id = str(piece.get("id") or "")
         if self._has_said(choice, id, name, arguments):
             return
-        number = (choice, _number_of(piece.get("index")))
+        number = (choice, read_digits(piece.get("index")))  # some number nothing
         call = self._call_of(number, id, name, arguments)
         call.repeats_name = call.repeats_name or (bool(name) and name == call.name)
         call.name = self._joined(call.name, name)
@@ -273,10 +273,3 @@ def _is_same(call: UpstreamCall, other: UpstreamCall) -> bool:
         return True
     values = (argument_value(each.arguments) for each in (call, other))
     return call.name == other.name and next(values) == next(values)
-
-
-def _number_of(index: object) -> int | None:
-    """The number of a call; some servers number nothing, and some in text."""
-    if isinstance(index, str):
-        return int(index) if index.isdecimal() else None
-    return read_number(index)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 
 from dsv4.api.request_fields import JsonObject
-from dsv4.serve.backend import BackendError, BackendOverflow, read_number, read_object
+from dsv4.serve.backend import BackendError, BackendOverflow, read_digits, read_number, read_object
 
 # Clients give up where they are told to wait for long, and a backend may say anything.
 LONGEST_WAIT = 60.0
@@ -105,8 +105,7 @@ def told_failure(value: object, key: str | None) -> BackendError:
 def _told_status(fields: JsonObject) -> int:
     """The status to answer with: servers have that of their own in many places, or a word."""
     for name in ("code", "status", "status_code"):
-        value = fields.get(name)
-        code = int(value) if isinstance(value, str) and value.isdecimal() else read_number(value)
+        code = read_digits(fields.get(name))
         if code in _STATUSES:
             return _STATUSES[code]
     words = f"{fields.get('type')} {fields.get('code')}"
