@@ -334,12 +334,6 @@ FURTHER_CLASHES: tuple[set[str], ...] = (
     ),
     # One call alone is left, and no word of others.
     {"call grouping: each call in both forms", "damage: tool_calls, and the calls are gone"},
-    # Some give each piece another id, and begin with an empty object.
-    {
-        "call ids: the id comes in the last piece alone",
-        "call numbers",
-        "damage: the first piece of a call is lost",
-    },
     # Both write the message, and the last one would write nothing.
     {"message", "damage: a message that grows in place of deltas"},
     # Equal calls of two choices are two.

@@ -1072,7 +1072,7 @@ def clashes(chosen: list[Change], change: Change) -> bool:
         name for each in (*chosen, change) for name in (each.group, f"{each.group}: {each.name}")
     }
     return any(change.group == each.group for each in chosen) or any(
-        len(group) > 1 and group <= names for group in CLASHES
+        len(pair) == 2 and pair <= names for pair in CLASHES
     )
 
 

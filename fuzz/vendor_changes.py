@@ -855,8 +855,8 @@ def lost_start(plan: Plan) -> None:
         if PIECE in event and event[PIECE].kind == "call" and event[PIECE].name
     ]
     *others, last = [call.arguments for call in plan.good.calls]
-    # Equal arguments are those of the call before, once more.
-    is_told = len(starts) == len(plan.good.calls) and last not in others
+    # Equal arguments are those of the call before, once more, and some begin with an empty object.
+    is_told = len(starts) == len(plan.good.calls) and last not in others and others[-1:] != ["{}"]
     if not is_told or plan.events[starts[-1]][PIECE].text:
         return
     if len(choices_of(plan.events[starts[-1]])) > 1:  # with what follows
@@ -869,7 +869,8 @@ def lost_start(plan: Plan) -> None:
 def lost_end(plan: Plan) -> None:
     found = [n for n, e in enumerate(plan.events) if PIECE in e and e[PIECE].kind == "call"]
     own = [n for n in found if plan.events[n][PIECE].call == plan.events[found[-1]][PIECE].call]
-    if len(own) > 2 and plan.events[own[-1]][PIECE].text.strip():
+    said = [n for n in own if plan.events[n][PIECE].text.strip()]
+    if len(said) > 1 and said[-1] == own[-1]:
         del plan.events[own[-1]]
 
 

@@ -41,8 +41,8 @@ _encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 # JSON may hold these as they are, and the standard for events gives them no meaning. But there are
 # readers that end a line at them, because Python's own `splitlines` does.
 _UNSAFE_CHARACTERS = re.compile("[\x85\u2028\u2029\ud800-\udfff]")
-# A text that is all ASCII as JSON.
-quoted_ascii: Callable[[str], str] = json.encoder.encode_basestring
+# A text as JSON.
+_quoted: Callable[[str], str] = json.encoder.encode_basestring
 
 
 def is_line_safe(text: str) -> bool:
@@ -50,9 +50,10 @@ def is_line_safe(text: str) -> bool:
     return text.isascii() or text.isprintable()
 
 
-def quoted(text: str) -> str:
-    """A text as JSON, without line ends of any kind, and as UTF-8 can write it."""
-    return quoted_ascii(text) if is_line_safe(text) else _line_safe(quoted_ascii(text))
+def in_quotes(text: str) -> bytes:
+    """What stands for a text in the quotes of JSON, without line ends of any kind."""
+    inside = _quoted(text)[1:-1]
+    return (inside if is_line_safe(text) else _line_safe(inside)).encode()
 
 
 def one_line_json(value: object) -> str:
@@ -116,7 +117,7 @@ class HeldCall:
     # Its place among the calls that were sent, None while nothing of it was.
     position: int | None = None
     # What stands around more of its arguments, where they are sent as they come.
-    around: tuple[str, str] | None = None
+    around: tuple[bytes, bytes] | None = None
     # Text that came behind it and waits for its end, because one part is open at a time.
     behind: list[tuple[ReasoningDelta | ContentDelta, Logprobs]] = field(default_factory=list)
 
@@ -209,7 +210,7 @@ class EventWriter:
         # brings it, and what stands before and after its text.
         self.template_event: type | None = None
         self.template_choice = 0
-        self.before = self.after = ""
+        self.before = self.after = b""
         self._streamed = call.settings.calls == "streamed"
         self._seal = seal
         self._input = Usage()
@@ -276,10 +277,10 @@ class EventWriter:
                 return self._arguments_frame(event, choice)  # type: ignore[arg-type]
         return self._all_frames(events, choice, logprobs)
 
-    def text_frame(self, text: str) -> bytes:
-        """`text` as more of what is open, which is `template_event` of `template_choice`."""
-        piece = quoted_ascii(text) if text.isascii() else quoted(text)
-        return f"{self.before}{piece}{self.after}".encode()
+    def text_frame(self, text: str, written: bytes = b"") -> bytes:
+        """`text` as more of what is open, which is `template_event` of `template_choice`. `written`
+        is how JSON writes it within quotes, where that is known."""
+        return b"".join((self.before, written or in_quotes(text), self.after))
 
     def _arguments_frame(self, event: ArgumentsDelta, choice: int) -> bytes:
         call = self.outcomes[choice].open.get(event.index)
@@ -291,7 +292,7 @@ class EventWriter:
         if call.around is None:
             return b""
         before, after = call.around
-        return f"{before}{quoted(event.text)}{after}".encode()
+        return b"".join((before, in_quotes(event.text), after))
 
     def _all_frames(self, events: Sequence[Event], choice: int, logprobs: Logprobs) -> bytes:
         protocol_events = [e for event in events for e in self.write(event, choice, logprobs)]
@@ -307,9 +308,9 @@ class EventWriter:
         self.template_event, self.template_choice = event, choice
         self.before, self.after = self._around(delta)
 
-    def _around(self, delta: ProtocolEvent) -> tuple[str, str]:
+    def _around(self, delta: ProtocolEvent) -> tuple[bytes, bytes]:
         """What a frame has before and after its text, which is a zero byte in `delta`."""
-        before, _, after = self.frame(delta).decode().rpartition(quoted("\0"))
+        before, _, after = self.frame(delta).rpartition(in_quotes("\0"))
         return before, after
 
     def start(self, input_tokens: int = 0, cached: int | None = None) -> Events:

@@ -103,7 +103,7 @@ class OpenItem:
         self.texts: list[str] = []
         self.logprobs: list[dict[str, Any]] = []
         # A delta up to its number, from there to its text, and what follows.
-        self.template: tuple[str, str, str] = ("", "", "")
+        self.template: tuple[bytes, bytes, bytes] = (b"", b"", b"")
 
     @property
     def thinks(self) -> bool:
@@ -219,13 +219,13 @@ class ResponsesWriter(EventWriter):
         kind = "response.output_text.delta"
         return self._event(kind, **prose.place, delta=text, logprobs=probabilities)
 
-    def _template(self, prose: OpenItem) -> tuple[str, str, str]:
+    def _template(self, prose: OpenItem) -> tuple[bytes, bytes, bytes]:
         number, self._count = self._count, 10**15  # a number that stands nowhere else
-        frame = event_writer.named_frame(self._delta("\0", None)).decode()
+        frame = event_writer.named_frame(self._delta("\0", None))
         self._count = number
         prose.texts.clear()
-        before, _, rest = frame.partition(str(10**15 + 1))
-        between, _, after = rest.rpartition(event_writer.quoted("\0"))
+        before, _, rest = frame.partition(b"%d" % (10**15 + 1))
+        between, _, after = rest.rpartition(event_writer.in_quotes("\0"))
         return before, between, after
 
     def _close(self, status: str) -> Events:
@@ -301,7 +301,7 @@ class ResponsesWriter(EventWriter):
 
     # Frames.
 
-    def text_frame(self, text: str) -> bytes:
+    def text_frame(self, text: str, written: bytes = b"") -> bytes:
         """`text` as more of the item that is open. A delta has its number, and its text is needed
         again."""
         prose = self._open
@@ -309,7 +309,8 @@ class ResponsesWriter(EventWriter):
         prose.texts.append(text)
         self._count = number = self._count + 1
         before, between, after = prose.template
-        return f"{before}{number}{between}{event_writer.quoted(text)}{after}".encode()
+        written = written or event_writer.in_quotes(text)
+        return b"".join((before, b"%d" % number, between, written, after))
 
     # Events and the response they belong to.
 

@@ -48,7 +48,8 @@ class StreamTimer:
         self._late = late
         self._loop = asyncio.get_running_loop()
         self.began: float | None = None  # nothing is expected of the backend before it is asked
-        self.heard_at = self.sent_at = self._loop.time()
+        self.now = self._loop.time
+        self.heard_at = self.sent_at = self.now()
         self.first_heard: float | None = None
         self.sending = False
         self.waits_for = "first_byte_timeout"
@@ -59,11 +60,11 @@ class StreamTimer:
     def backend_asked(self) -> None:
         """Notes that the backend is asked."""
         if self.began is None:
-            self.began = self.heard_at = self._loop.time()
+            self.began = self.heard_at = self.now()
 
     def heard(self) -> None:
         """Notes that the backend sent something."""
-        self.heard_at = self._loop.time()
+        self.heard_at = self.now()
         if self.first_heard is None:
             self.first_heard = self.heard_at
             self.waits_for = "idle_timeout"
@@ -71,15 +72,15 @@ class StreamTimer:
     def sent(self) -> None:
         """Notes that the client took something."""
         self.sending = False
-        self.sent_at = self._loop.time()
+        self.sent_at = self.now()
 
     def sending_began(self) -> None:
         """Notes that something is on its way to the client."""
         self.sending = True
-        self.sent_at = self._loop.time()
+        self.sent_at = self.now()
 
     def _look(self) -> None:
-        now, settings = self._loop.time(), self._settings
+        now, settings = self.now(), self._settings
         if self.began is not None and now - self.began > settings.total_timeout:
             self._late("total_timeout")
         elif self.sending and now - self.sent_at > _SEND_TIMEOUT:
@@ -214,7 +215,7 @@ class EventStream:
         if self._writers or not self.has_begun or not self.write_now(data):
             return self.write(data)
         if self.timer is not None:
-            self.timer.sent()
+            self.timer.sent_at = self.timer.now()
         return None
 
     async def write(self, data: bytes) -> None:

@@ -105,12 +105,15 @@ class Chunk:
 Chunks: TypeAlias = AsyncGenerator[Chunk, None]
 # Takes pieces that came together. What it returns must be awaited before more is given.
 TakeChunks: TypeAlias = Callable[[list[Chunk]], Awaitable[None] | None]
-# Takes a piece that is a text alone, with the digits of its one id, if it has one, and the field of
-# a delta that the text is of, if it is of one. False: it took nothing, and must be given the piece.
-TakeText: TypeAlias = Callable[[str, bytes, str], Awaitable[None] | bool]
+# A piece that is a text alone: the text; what stands for it in the quotes of JSON, where that is
+# the text itself; and the digits of its one id, if it has one.
+PlainText: TypeAlias = tuple[str, bytes, bytes]
+# Takes such a piece, and the field of a delta that the text is of, if it is of one. False: it took
+# nothing, and must be given the piece.
+TakeText: TypeAlias = Callable[[PlainText, str], Awaitable[None] | bool]
 
 
-def takes_no_text(text: str, id: bytes, field: str) -> bool:
+def takes_no_text(piece: PlainText, field: str) -> bool:
     """Stands for what takes pieces alone."""
     return False
 

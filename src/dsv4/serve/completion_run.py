@@ -291,7 +291,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
             return stream.push(data) if data else None
 
         def text_way(choice: int, reader: ChoiceReader) -> TakeText:
-            return TextWay(reader, choice, writer, stream, timer)
+            return TextWay(reader, choice, writer, stream, timer).take
 
         async def alive() -> None:
             start = None if stream.has_begun else self._first_events(writer)

@@ -12,11 +12,12 @@ from collections.abc import Awaitable
 
 from dsv4.api.event_writer import EventWriter
 from dsv4.serve.asgi import EventStream, StreamTimer
+from dsv4.serve.backend import PlainText
 from dsv4.serve.choice_reader import ChoiceReader
 
 
 class TextWay:
-    """The short way of one choice. Called with a text, as `TakeText` says."""
+    """The short way of one choice."""
 
     __slots__ = ("_choice", "_pass_by", "_stream", "_timer", "_writer")
 
@@ -34,17 +35,22 @@ class TextWay:
         self._stream = stream
         self._timer = timer
 
-    def __call__(self, text: str, id: bytes, field: str) -> Awaitable[None] | bool:
+    def take(self, piece: PlainText, field: str) -> Awaitable[None] | bool:
+        """Takes a text, as `TakeText` says."""
         writer = self._writer
         kind = writer.template_event
         if kind is None or writer.template_choice != self._choice:
             return False
+        text, written, id = piece
         shown = self._pass_by(text, id, field, kind)
-        if shown is None:
-            return False
-        waiting = self._stream.push(writer.text_frame(shown)) if shown else None
-        if waiting is not None or not shown:
+        if not shown:
             self._timer.heard()
-            return waiting or True
+            return shown is not None
+        # What is written as the text itself needs no writing.
+        data = writer.text_frame(shown, written if shown is text else b"")
+        waiting = self._stream.push(data)
+        if waiting is not None:
+            self._timer.heard()
+            return waiting
         self._timer.heard_at = self._timer.sent_at  # it was heard and sent at one moment
         return True

@@ -84,8 +84,10 @@ class ChatEvents:
             said.append(LastMessage(message) if self._has_deltas else {**message})
         beside = {name: choice[name] for name in BESIDE_DELTAS if choice.get(name)}
         if beside and not any(each.get(name) for each in said for name in beside):
-            is_one = bool(said) and not isinstance(said[-1], LastMessage)
-            said[-1:] = [{**said[-1], **beside}] if is_one else [*said[-1:], beside]
+            if said and not isinstance(said[0], LastMessage):
+                said[0] = {**said[0], **beside}
+            else:
+                said.append(beside)
         elif choice.get("text") and not any(each.get("content") for each in said):
             said.append({"content": choice["text"]})
         self._has_deltas |= bool(said) and "message" not in choice

@@ -89,7 +89,8 @@ def delta_by_any_name(choice: Mapping[str, Any]) -> dict[str, Any]:
         if name not in KNOWN_FIELDS and isinstance(value, dict):
             fields = with_known_names(value)
             says = not _SAID.isdisjoint(fields) or not _INNER.isdisjoint(fields)
-            if says or isinstance(fields.get("text"), str):
+            calls = any(map(looks_like_calls, fields.values()))
+            if says or calls or isinstance(fields.get("text"), str):
                 return fields
     return {}
 

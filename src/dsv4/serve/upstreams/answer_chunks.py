@@ -12,7 +12,15 @@ from typing import Any, TypeAlias
 from dsv4._format.tokens import EOS
 from dsv4.api.request_fields import JsonObject
 from dsv4.errors import short_repr
-from dsv4.serve.backend import BackendError, Chunk, Chunks, TakeChunks, TakeText, takes_no_text
+from dsv4.serve.backend import (
+    BackendError,
+    Chunk,
+    Chunks,
+    PlainText,
+    TakeChunks,
+    TakeText,
+    takes_no_text,
+)
 from dsv4.serve.heal.chat_delta import (
     KNOWN_FIELDS,
     NO_PART,
@@ -107,9 +115,10 @@ class ChunkReader:
         self.usable_form = self._form if is_usable else None
         return chunks
 
-    def made(self, form: EventForm, text: tuple[str, bytes]) -> Chunk:
+    def made(self, form: EventForm, piece: PlainText) -> Chunk:
         """The piece that the text of an event of the usual form makes."""
-        self._last = chunk = form.make(*text)
+        text, _, number = piece
+        self._last = chunk = form.make(text, number)
         return chunk
 
     def _note(self, chunk: Chunk, had_reason: bool) -> None:
@@ -196,7 +205,7 @@ class AnswerChunks(AsyncGenerator[Chunk, None]):
                     break
                 if body is answer and reader.takes_more:
                     direct = _DirectWay(reader, take, take_text)
-                    await answer.pass_to(direct)
+                    await answer.pass_to(direct.pass_on)
                     await direct.settle()
             await self._end(answer)
 
@@ -227,14 +236,14 @@ class _DirectWay:
         self._waiting: Awaitable[None] | None = None
         self._error: Exception | None = None
 
-    def __call__(self, data: bytes) -> bool:
+    def pass_on(self, data: bytes) -> bool:
         """Whether more can be taken in this way."""
         reader = self._reader
         form = reader.usable_form
         try:
             # Nearly all events take the first way: no piece is made, and no list of pieces.
             if form is not None and (text := form.read(data)) is not None:
-                taken = self._take_text(*text, form.field)
+                taken = self._take_text(text, form.field)
                 if taken is True:
                     return True
                 self._waiting = taken or self._take([reader.made(form, text)])

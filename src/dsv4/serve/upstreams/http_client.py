@@ -15,6 +15,7 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 from weakref import WeakSet
@@ -141,10 +142,9 @@ class HttpConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._sink is not None and self._is_between_chunks:
             # Nearly always one chunk has come, whole, which takes no parser.
-            size = data.find(b"\r\n")
-            body = data[size + 2 : -2]
-            if body and data[:size].lower() == b"%x" % len(body) and data.endswith(b"\r\n"):
-                if not self._sink(body):
+            head = _chunk_head(len(data))
+            if data.startswith(head) and data.endswith(b"\r\n"):
+                if not self._sink(data[len(head) : -2]):
                     self._end_sink()
                 return
         try:
@@ -211,6 +211,19 @@ class HttpConnection(asyncio.Protocol):
             self._has_ended = True
             self._keeps_alive = self._parser.should_keep_alive()  # which it knows only here
             self._wake()
+
+
+@lru_cache(maxsize=4096)
+def _chunk_head(size: int) -> bytes:
+    """What a chunk begins with that has so many bytes in all, and some for the body."""
+    for digits in range(1, len(f"{size:x}") + 1):
+        head = b"%x\r\n" % max(size - digits - 4, 0)
+        if len(head) == digits + 2 and head[0] != _ZERO:
+            return head
+    return b"\n"  # there is none of this size
+
+
+_ZERO = ord("0")
 
 
 def _is_readable(socket: Any) -> bool:

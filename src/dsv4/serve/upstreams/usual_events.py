@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from json.decoder import scanstring  # type: ignore[attr-defined]
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
-from dsv4.serve.backend import Chunk
+from dsv4.serve.backend import Chunk, PlainText
 
 # Makes a piece of a text, and of the digits of an id.
 MakeChunk: TypeAlias = Callable[[str, bytes], Chunk]
@@ -20,44 +20,50 @@ _MOST_DIGITS = 9
 _TRIED = ("tried", b"1")
 
 
-class EventForm(NamedTuple):
+class EventForm:
     """What the bytes of an event have before its text, after it, and between it and its id, where
     it has one."""
 
-    before: bytes
-    after: bytes
-    between: bytes
-    make: MakeChunk
-    field: str  # of a delta, that is the text; empty where that is a completion's
+    __slots__ = ("_after", "_before", "_between", "_place", "field", "make")
+
+    def __init__(
+        self, before: bytes, after: bytes, between: bytes, make: MakeChunk, field: str
+    ) -> None:
+        """`field` is that of a delta which is the text; empty where that is a completion's."""
+        self._before = before
+        self._after = after
+        self._between = between
+        self._place = slice(len(before), -len(after))
+        self.make = make
+        self.field = field
 
     def fits(self, data: bytes) -> bool:
         """Whether the same stands around another text."""
-        return data.startswith(self.before) and data.endswith(self.after)
+        return data.startswith(self._before) and data.endswith(self._after)
 
-    def read(self, data: bytes) -> tuple[str, bytes] | None:
-        """The text of an event, and the digits of its id; None where that takes the usual way."""
-        before, after, between, _, _ = self
-        if not (data.startswith(before) and data.endswith(after)):
+    def read(self, data: bytes) -> PlainText | None:
+        """The text of an event; None where that takes the usual way."""
+        if not (data.startswith(self._before) and data.endswith(self._after)):
             return None
-        text, number = data[len(before) : -len(after)], b""
-        if between:
-            text, _, number = text.partition(between)
+        written, number = data[self._place], b""
+        if self._between:
+            written, _, number = written.partition(self._between)
             if not number.isdigit() or number[0] == _ZERO or len(number) > _MOST_DIGITS:
                 return None
         try:
-            decoded = text.decode()
+            text = written.decode()
         except UnicodeDecodeError:
             return None
-        if not decoded.isprintable():
+        if not text.isprintable():
             return None
-        if b"\\" in text or b'"' in text:
-            decoded = _unescaped(decoded)
-        return (decoded, number) if decoded else None
+        if "\\" in text or '"' in text:
+            text, written = _unescaped(text), b""
+        return (text, written, number) if text else None
 
     def written(self, text: str, number: bytes) -> bytes:
         """The event with another text and id."""
-        told = self.between + number if self.between else b""
-        return b"".join((self.before, text.encode(), told, self.after))
+        told = self._between + number if self._between else b""
+        return b"".join((self._before, text.encode(), told, self._after))
 
 
 _ZERO = ord("0")

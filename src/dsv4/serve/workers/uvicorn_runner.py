@@ -104,7 +104,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_headers_complete()
         if self.cycle is not None:
             # The app is asked in the next turn of the loop.
-            self.scope[WRITE_NOW] = partial(_written_now, self.cycle)  # type: ignore[literal-required]
+            self.scope[WRITE_NOW] = _DirectWriter(self.cycle).write  # type: ignore[literal-required]
             if self.scope["http_version"] == "1.0":  # which knows no chunks: the end tells
                 self.cycle.chunked_encoding = False
                 self.cycle.expected_content_length = _AnyLength()
@@ -129,14 +129,24 @@ class _AnyLength(int):
         return self
 
 
-def _written_now(cycle: RequestResponseCycle, data: bytes) -> bool:
-    """Writes a piece of a response that has begun, as uvicorn does, and without a coroutine."""
-    if not cycle.chunked_encoding or cycle.flow.write_paused or cycle.disconnected:
-        return False
-    if not cycle.response_started or cycle.response_complete:
-        return False
-    cycle.transport.write(b"%x\r\n%b\r\n" % (len(data), data))
-    return True
+class _DirectWriter:
+    """Writes pieces of a response that has begun, as uvicorn does, and without a coroutine."""
+
+    __slots__ = ("_cycle", "_flow", "_write")
+
+    def __init__(self, cycle: RequestResponseCycle) -> None:
+        self._cycle = cycle
+        self._flow = cycle.flow
+        self._write = cycle.transport.write
+
+    def write(self, data: bytes) -> bool:
+        cycle = self._cycle
+        if self._flow.write_paused or cycle.disconnected or cycle.response_complete:
+            return False
+        if not cycle.chunked_encoding:  # nor has a response that has not begun
+            return False
+        self._write(b"%x\r\n%b\r\n" % (len(data), data))
+        return True
 
 
 # A connection may have been accepted a moment before its server stops accepting. Within so many
