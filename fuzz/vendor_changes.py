@@ -923,6 +923,7 @@ VENDOR_CLASHES: tuple[set[str], ...] = (
     {"usage: usage in x_groq", "choices: two entries of one index"},
     {"content: text in place of a delta", "text grouping"},
     {"content: text beside a delta with a role", "text grouping"},
+    {"content: the text in two places", "text grouping"},
     # What follows a reason may be cut itself.
     {"message: a message that is longer than its deltas", "finish: the reason twice"},
     {"message: calls only in a last message", "finish: the reason twice"},

@@ -79,7 +79,9 @@ class UpstreamCall:
 
     def says(self, arguments: str) -> bool:
         """Whether these are all its arguments, once more."""
-        return self.is_complete and bool(arguments) and arguments.strip() == self.arguments.strip()
+        if not arguments or not self.is_complete or object_text(arguments) is None:
+            return False
+        return argument_value(arguments) == argument_value(self.arguments)
 
     def delta(self, index: int) -> dict[str, Any]:
         """The call in one piece, as a server sends it."""
