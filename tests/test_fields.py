@@ -242,7 +242,8 @@ def by_healing(body: Any) -> Answer:
         return Answer(sent_as_given(call, body).body, "")
     served = by_serving(body)  # what a stored answer is, is the same there
     sent = sent_as_given(call, body).body
-    return Answer((sent, call.stream, call.n, served.result[-1]), served.words)
+    # The answer is written here, with what it says of the request.
+    return Answer((sent, call.stream, call.n, call.echo, served.result[-1]), served.words)
 
 
 def by_teaching(body: Any) -> Answer:
