@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from itertools import islice
 
 from dsv4._check.findings import (
     CheckedCall,
@@ -25,7 +24,6 @@ from dsv4._fit.schema_validator import (
     schema_error,
     validator_of,
 )
-from dsv4.api.own_bodies import role_of
 from dsv4.errors import Location, path_of
 from dsv4.schema import (
     COMBINATIONS,
@@ -187,11 +185,11 @@ def results_without_call(conversation: CheckedConversation) -> Iterator[RuleFind
     """Results that no call asked for, or that come a second time."""
     waiting: list[str] = []
     ids: set[str] = set()
-    for index, message in enumerate(conversation.messages):
-        if role_of(message) == "assistant":
-            waiting = [call.id for call in conversation.calls_of(index)]
-            ids |= set(waiting)
-        elif role_of(message) == "tool":
+    for index, message in conversation.of_role("assistant", "tool"):
+        if conversation.role(index) == "assistant":
+            waiting = [call.id for call in conversation.calls_by_message[index]]
+            ids.update(waiting)
+        else:
             problem = _take_call(waiting, str(message.get("tool_call_id") or ""), ids)
             if problem:
                 yield RuleFinding("result_without_call", ("messages", index), problem)
@@ -216,8 +214,9 @@ def calls_without_result(conversation: CheckedConversation) -> Iterator[RuleFind
     for index, _ in conversation.of_role("assistant"):
         if index == conversation.last:
             return
-        answers = _answers(conversation, index)
-        for call in conversation.calls_of(index):
+        calls = conversation.calls_by_message[index]
+        answers = _answers(conversation, index) if calls else []
+        for call in calls:
             if not _take_answer(answers, call.id):
                 problem = f"the call of {quoted_json(call.name)} has no result"
                 yield RuleFinding("call_without_result", call.location, problem)
@@ -226,11 +225,11 @@ def calls_without_result(conversation: CheckedConversation) -> Iterator[RuleFind
 def _answers(conversation: CheckedConversation, index: int) -> list[str]:
     """The ids of the results before the next answer."""
     ids: list[str] = []
-    for message in islice(conversation.messages, index + 1, None):
-        if role_of(message) == "assistant":
+    for after in range(index + 1, len(conversation.messages)):
+        if conversation.role(after) == "assistant":
             break
-        if role_of(message) == "tool":
-            ids.append(str(message.get("tool_call_id") or ""))
+        if conversation.role(after) == "tool":
+            ids.append(str(conversation.messages[after].get("tool_call_id") or ""))
     return ids
 
 

@@ -7,14 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from dsv4._encode.inputs import fields_of, maybe_dict, maybe_list
+from dsv4._encode.inputs import fields_of, maybe_dict, maybe_list, text_of
 from dsv4._encode.prompt import Piece, Prompt
 from dsv4._encode.turns import NATIVE
 from dsv4._format.texts import read_table
 from dsv4._inputs.request_bodies import ReadBody
 from dsv4.api.body_reader import recognise
-from dsv4.api.own_bodies import role_of
-from dsv4.errors import Location, path_of
+from dsv4.errors import Error, Location, path_of
 from dsv4.request import Request
 
 # Findings of a check: their kinds, how serious each is, where something was found, and values as
@@ -182,6 +181,8 @@ class CheckedConversation:
         self.read = read
         self.body = None if read is None else read.body
         self.messages: Sequence[dict[str, Any]] = list(map(fields_of, request.messages))
+        self.roles: Sequence[object] = [message.get("role") for message in self.messages]
+        self.texts: Sequence[str] = list(map(message_text, self.messages))
 
     @property
     def is_sent(self) -> bool:
@@ -202,13 +203,13 @@ class CheckedConversation:
         return recognise(self.body).protocol == "chat"
 
     def of_role(self, *roles: str) -> Iterator[tuple[int, dict[str, Any]]]:
-        for index, message in enumerate(self.messages):
-            if role_of(message) in roles:
-                yield index, message
+        for index, role in enumerate(self.roles):
+            if role in roles:
+                yield index, self.messages[index]
 
     def role(self, index: int) -> object:
         """The role of a message; None before the first and after the last."""
-        return role_of(self.messages[index]) if 0 <= index < len(self.messages) else None
+        return self.roles[index] if 0 <= index < len(self.roles) else None
 
     @property
     def last(self) -> int:
@@ -223,14 +224,11 @@ class CheckedConversation:
 
     @cached_property
     def calls(self) -> list[CheckedCall]:
-        return [call for index, _ in self.of_role("assistant") for call in self.calls_of(index)]
+        return [call for calls in self.calls_by_message.values() for call in calls]
 
-    def calls_of(self, index: int) -> Iterator[CheckedCall]:
-        for n, call in enumerate(maybe_list(self.messages[index].get("tool_calls")) or ()):
-            fields = maybe_dict(call) or {}
-            function = maybe_dict(fields.get("function")) or fields
-            id, name = fields.get("id"), function.get("name")
-            yield CheckedCall(index, n, str(id or ""), str(name), function.get("arguments"))
+    @cached_property
+    def calls_by_message(self) -> Mapping[int, Sequence[CheckedCall]]:
+        return {index: _calls(index, message) for index, message in self.of_role("assistant")}
 
     @cached_property
     def tool_objects(self) -> list[tuple[Location, dict[str, Any]]]:
@@ -290,6 +288,26 @@ class CheckedConversation:
 
 # Parts of a prompt that are parts of a field.
 _FIELDS = {"tool_result": "content", "separator": "content", "image": "content"}
+
+
+def message_text(message: dict[str, Any]) -> str:
+    """The text of a message. Where there is more than text, nothing is said about it."""
+    try:
+        return text_of(message.get("content"), ())
+    except Error:
+        return ""
+
+
+def _calls(index: int, message: dict[str, Any]) -> list[CheckedCall]:
+    value = message.get("tool_calls")
+    listed = None if value is None else maybe_list(value)
+    return [_call(index, n, maybe_dict(call) or {}) for n, call in enumerate(listed or ())]
+
+
+def _call(index: int, n: int, fields: dict[str, Any]) -> CheckedCall:
+    function = maybe_dict(fields.get("function")) or fields
+    id, name = fields.get("id"), function.get("name")
+    return CheckedCall(index, n, str(id or ""), str(name), function.get("arguments"))
 
 
 def _tool_objects(tools: object, place: Location) -> Iterator[tuple[Location, dict[str, Any]]]:

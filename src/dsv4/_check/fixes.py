@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from dsv4._check.training_checks import leaked_kinds, maybe_completion, message_text
+from dsv4._check.findings import message_text
+from dsv4._check.training_checks import leaked_kinds, maybe_completion
 from dsv4._encode.turns import NATIVE
 from dsv4.api import ApiError
 from dsv4.api.own_bodies import is_sharegpt, role_of, sharegpt_messages, sharegpt_tools

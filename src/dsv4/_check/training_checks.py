@@ -15,12 +15,11 @@ from dsv4._check.call_checks import arguments_that_are_not_json
 from dsv4._check.findings import CheckedConversation, RuleFinding
 from dsv4._completion.events import DiagnosticKind
 from dsv4._completion.message import Message
-from dsv4._encode.inputs import maybe_dict, text_of
+from dsv4._encode.inputs import maybe_dict
 from dsv4._encode.turns import NATIVE
 from dsv4._format import tokens
 from dsv4._format.dialects import Dialect
 from dsv4._parse.parse import parse
-from dsv4.errors import Error
 
 # Reasoning and calls in an assistant's text, which a parser should have taken out of it.
 
@@ -86,11 +85,10 @@ _QUOTED = re.compile(r"^ *(```+|~~~+).*?^ *\1|(`+)[^`]+?\2", re.DOTALL | re.MULT
 
 
 def markup_of_other_models(conversation: CheckedConversation) -> Iterator[RuleFinding]:
-    for index, message in enumerate(conversation.messages):
-        is_answer = message.get("role") == "assistant"
-        text = message_text(message)
-        if not any(sign in text for sign in _SIGNS):
+    for index, text in enumerate(conversation.texts):
+        if not any(map(text.__contains__, _SIGNS)):
             continue
+        is_answer = conversation.role(index) == "assistant"
         pattern = _OF_OTHER_MODELS if is_answer else _OF_TEMPLATES
         for each, whose in ((pattern, "markup of another model"), (_OWN_TOKENS, "a token as text")):
             if each.search(text) and (found := each.search(_QUOTED.sub("", text))):
@@ -99,8 +97,8 @@ def markup_of_other_models(conversation: CheckedConversation) -> Iterator[RuleFi
 
 
 def leaked_markup(conversation: CheckedConversation) -> Iterator[RuleFinding]:
-    for index, message in conversation.of_role("assistant"):
-        text = message_text(message)
+    for index, _ in conversation.of_role("assistant"):
+        text = conversation.texts[index]
         if "<" not in text and not _MAY_BE_CALL.match(text):
             continue
         tools = [{"name": tool.name} for tool in conversation.tools]
@@ -151,14 +149,6 @@ def _is_call(value: object, names: set[str]) -> bool:
 
 
 _CALL_FIELDS = {"id", "type", "name", "arguments"}
-
-
-def message_text(message: dict[str, Any]) -> str:
-    """The text of a message. Where there is more than text, nothing is said about it."""
-    try:
-        return text_of(message.get("content"), ())
-    except Error:
-        return ""
 
 
 def maybe_completion(text: str) -> Message | None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO, TypeAlias
 
@@ -113,38 +112,42 @@ def parse_json(
         raise InputError(f"{name}:{line}: the JSON has a number of too many digits") from None
 
 
-def parse_unambiguous_json(text: str, name: str, line: int | None = None) -> Any:
-    """The same, of text in which no object has a key twice: some readers take the first value, most
-    the last, so that a server may see another request."""
-    repeated: dict[int, str] = {}
-
-    def make_object(pairs: JsonPairs) -> dict[str, Any]:
-        value = dict(pairs)
-        if len(value) < len(pairs):
-            names = Counter(name for name, _ in pairs)
-            repeated[id(value)] = next(name for name in names if names[name] > 1)
-            objects.append(value)
-        return value
-
-    objects: list[dict[str, Any]] = []  # so that no other object gets its id
-    value = parse_json(text, name, line or 1, make_object)
-    if repeated:
-        path = next(_paths_to(value, repeated))
-        place = name if line is None else f"{name}:{line}"
-        raise InputError(f"{place}: {path}: found this key twice in one object, expected it once")
+def _object_of(pairs: JsonPairs) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        raise ValueError("a key twice")
     return value
 
 
-def _paths_to(value: Any, keys: Mapping[int, str]) -> Iterator[str]:
-    """The paths to keys, each in the object that has this id."""
+# Made once: to make a decoder takes longer than to read a short line.
+_decode_unambiguous = json.JSONDecoder(object_pairs_hook=_object_of).decode
+
+
+def parse_unambiguous_json(text: str, name: str, line: int | None = None) -> Any:
+    """The same, of text in which no object has a key twice: some readers take the first value, most
+    the last, so that a server may see another request."""
+    try:
+        return _decode_unambiguous(text)
+    except (ValueError, RecursionError):
+        pass  # what follows says where
+    pairs = parse_json(text, name, line or 1, make_object=tuple)
+    path = path_of(next(_repeated_keys(pairs)))
+    place = name if line is None else f"{name}:{line}"
+    raise InputError(f"{place}: {path}: found this key twice in one object, expected it once")
+
+
+def _repeated_keys(value: Any) -> Iterator[Location]:
+    """The places of keys that come twice in an object. Objects are tuples of pairs here."""
     stack: list[tuple[Location, Any]] = [((), value)]
     while stack:
         place, value = stack.pop()
-        if id(value) in keys:
-            yield path_of((*place, keys[id(value)]))
-        if isinstance(value, (dict, list)):
-            inside = value.items() if isinstance(value, dict) else enumerate(value)
-            stack += [((*place, step), item) for step, item in inside]
+        names = set()
+        items = enumerate(value) if isinstance(value, list) else value
+        for step, item in items if isinstance(value, (list, tuple)) else ():
+            if step in names:
+                yield (*place, step)
+            names.add(step)
+            stack.append(((*place, step), item))
 
 
 def line_and_column(text: str, at: int) -> tuple[int, int]:

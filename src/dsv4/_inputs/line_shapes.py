@@ -13,13 +13,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from dsv4._inputs.input_files import InputError
 from dsv4._inputs.request_bodies import LastAnswer, ReadBody, RequestOverrides
 from dsv4.api.api_request import BodyRules, ProtocolName
-from dsv4.api.body_reader import RecognisedBody, recognise
+from dsv4.api.body_reader import recognise
 from dsv4.api.ignored_fields import FIELDS_READ
 from dsv4.api.own_bodies import is_pair, is_sharegpt, json_of, role_of, sharegpt_messages
 from dsv4.errors import Error, Location, mismatch, path_of, short_repr
@@ -29,24 +29,19 @@ Line: TypeAlias = Mapping[str, Any]
 
 
 class RecognisedLine(dict[str, Any]):
-    """A line, and what it is, which every shape asks: found once."""
+    """A line, and what it is, which every shape asks: found once.
 
-    @cached_property
-    def rules(self) -> BodyRules:
-        return self._as_body.rules
+    `is_anthropic` says whether it has what only Anthropic's Messages have. A `system` text is no
+    such thing: many data sets have it beside OpenAI's messages.
+    """
 
-    @cached_property
-    def is_anthropic(self) -> bool:
-        """Whether it has what only Anthropic's Messages have. A `system` text is no such thing:
-        many data sets have it beside OpenAI's messages."""
-        if not isinstance(self.get("system"), str):
-            return self._as_body.protocol == "messages"
-        rest = {name: value for name, value in self.items() if name != "system"}
-        return recognise(rest).protocol == "messages"
-
-    @cached_property
-    def _as_body(self) -> RecognisedBody:
-        return recognise(self)
+    def __init__(self, line: Line) -> None:
+        super().__init__(line)
+        recognised = recognise(line)
+        self.rules: BodyRules = recognised.rules
+        if isinstance(line.get("system"), str):
+            recognised = recognise({n: value for n, value in line.items() if n != "system"})
+        self.is_anthropic = recognised.protocol == "messages"
 
 
 # What a line is read as, and what it becomes.
@@ -110,11 +105,11 @@ class LineConversation:
 
 
 class LineShape(NamedTuple):
-    """A shape of lines: its name, a field that every line of it has, whether a line with this field
+    """A shape of lines: its name, the fields that every line of it has, whether a line with these
     fits it, and how such a line is read."""
 
     name: str
-    field: str
+    fields: tuple[str, ...]
     fits: Callable[[RecognisedLine], bool]
     read: Callable[[RecognisedLine], LineConversation]
 
@@ -163,15 +158,23 @@ def _conversation(
     """Messages with the options of the line. `used` are fields that are none, `unread` those of
     other shapes that are to be named."""
     _refuse_beside_messages(line)
-    # An answer beside messages that have one, as tasks of mathematics have it, is named.
-    unused = {*unread, *_LABELS, "context", *(["answer"] if before_answer is None else [])}
-    no_options = {*LINE_FIELDS, *used} - (unused - {*used})
+    no_options = _no_options(tuple(used), tuple(unread), before_answer is None)
     options = {name: value for name, value in line.items() if name not in no_options}
     tools = _tools(line)
     body = {**options, **({"tools": tools} if tools else {}), "messages": _messages(transcript)}
     return LineConversation(
         body, tuple(placed.place for placed in transcript), before_answer, rules
     )
+
+
+@lru_cache
+def _no_options(
+    used: tuple[str, ...], unread: tuple[str, ...], may_be_answered: bool
+) -> frozenset[str]:
+    """The fields of a line that are no options. An answer beside messages that have one, as tasks
+    of mathematics have it, is named."""
+    unused = {*unread, *_LABELS, "context", *(["answer"] if may_be_answered else [])}
+    return frozenset(LINE_FIELDS.union(used) - unused.difference(used))
 
 
 # Messages under one of these fields.
@@ -188,6 +191,7 @@ _REASONING = (
     *("reasoning_content", "reasoning", "thinking", "think", "thought", "thoughts", "cot"),
     *("rationale", "chain_of_thought", "reasoning_text"),
 )
+_REASONING_NAMES = frozenset(_REASONING)
 _PAIRS = ("chosen", "rejected")
 _OPENAI_PAIRS = ("preferred_output", "non_preferred_output")
 _LABELS = ("label", "kto_tag")
@@ -269,7 +273,7 @@ def _refuse_beside_messages(line: Line) -> None:
 
 def _only_meaning(fields: Line) -> LineConversation:
     line = RecognisedLine(fields)
-    fitting = [shape for shape in SHAPES if shape.field in line and shape.fits(line)]
+    fitting = [shape for shape in _shapes_with(frozenset(line)) if shape.fits(line)]
     if not fitting:
         raise InputError(_nothing_fits(line))
     first, *others = ((shape.name, shape.read(line)) for shape in fitting)
@@ -330,24 +334,28 @@ def _fits_list(field: str, line: RecognisedLine) -> bool:
 
 def _read_list(field: str, line: RecognisedLine) -> LineConversation:
     listed = _listed(line[field], (field,))
-    for name in _ANSWERS[:3]:
-        said = _messages(listed[-1:])[0].get("content") if line.get(name) else None
-        if isinstance(line.get(name), str) and said != line[name]:
-            raise InputError(f"{name}: found another answer than in {field}, expected one")
-    used = [name for name in line if name in _TRAINED and isinstance(line[name], list)]
+    beside = [name for name in line if name in _OF_OTHER_SHAPES and name != field]
+    for name in beside:
+        if name in _ANSWERS[:3]:
+            _refuse_other_answer(listed, line, name, field)
+    used = [name for name in line if _WEIGHTS.get(name) and isinstance(line[name], list)]
     for name in used:
         listed = _masked(listed, line[name], name)
-    unread = _beside_list(field, line, listed)
+    unread = _but_copies(beside, line, listed) if beside else ()
     return _conversation(
         _with_system(line, listed), line, used, rules=_rules(field, line), unread=unread
     )
 
 
-def _beside_list(field: str, line: Line, listed: Transcript) -> list[str]:
-    """The fields of other shapes beside a list of messages, but for copies of what these say."""
-    names = [name for name in line if name in _OF_OTHER_SHAPES and name != field]
-    if not names:
-        return names
+def _refuse_other_answer(listed: Transcript, line: Line, name: str, field: str) -> None:
+    last = listed[-1].message if listed else None
+    said = last.get("content") if isinstance(last, dict) else None
+    if isinstance(line[name], str) and line[name] not in ("", said):
+        raise InputError(f"{name}: found another answer than in {field}, expected one")
+
+
+def _but_copies(names: Sequence[str], line: Line, listed: Transcript) -> list[str]:
+    """Those of these fields that do not only repeat what messages say."""
     texts = [message.get("content") for message in _messages(listed) if _is_dict(message)]
     said = [text for text in texts if isinstance(text, str)]
     return [name for name in names if not _is_copy(line[name], name, said)]
@@ -394,20 +402,22 @@ def _listed(value: Sequence[Any], location: Location) -> Transcript:
     ]
 
 
-# Names that trainers have for `weight`, all of which say what is trained on; and one of torchtune,
-# which says what is not. A `mask` may mean either.
-_TRAINED = (
-    *("weight", "loss", "train", "training", "trainable", "is_trainable", "train_on_turn"),
-    *("loss_mask", "step_loss_mask", "loss_scale", "loss_weight", "loss_multiplier", "train_mask"),
-)
-_MASKED = ("masked", "no_loss", "mask_loss")
+# Names that trainers have for `weight`, and whether 1 says under them that a message is trained on,
+# or that it is not. A `mask` may mean either.
+_WEIGHTS = {
+    **dict.fromkeys(("weight", "loss", "train", "training", "trainable", "is_trainable"), True),
+    **dict.fromkeys(("train_on_turn", "loss_mask", "step_loss_mask", "loss_scale"), True),
+    **dict.fromkeys(("loss_weight", "loss_multiplier", "train_mask"), True),
+    **dict.fromkeys(("masked", "no_loss", "mask_loss"), False),
+}
 # Reasoning as lists of blocks: OpenRouter's, and litellm's.
 _REASONING_LISTS = {"reasoning_details": "text", "thinking_blocks": "thinking"}
 # What a message may have in place of its content.
 _CONTENTS = ("text", "message", "parts", "refusal")
 _READ_OTHERWISE = frozenset(
-    (*_TRAINED, *_MASKED, *_REASONING[2:], *_REASONING_LISTS, *_CONTENTS, "function_call")
+    (*_WEIGHTS, *_REASONING[2:], *_REASONING_LISTS, *_CONTENTS, "function_call")
 )
+_UNUSUAL = _READ_OTHERWISE | {"value"}
 # A field with such a name says what is trained on: it must not be passed over. `labels` are those
 # of single tokens.
 OF_TRAINING = re.compile(
@@ -439,13 +449,14 @@ def _plain_message(message: object, place: Location) -> object:
     """A message with the names of this format for what other trainers call otherwise."""
     if not isinstance(message, dict):
         return message
-    calls, where = message.get("tool_calls"), path_of(place)
+    calls = message.get("tool_calls")
+    if not isinstance(calls, str) and _UNUSUAL.isdisjoint(message):
+        return message
+    where = path_of(place)
     if message.get("value") is not None and message.get("content") is None and "role" in message:
         raise InputError(
             f"{where}.value: found it beside role, expected content, or from and value"
         )
-    if not isinstance(calls, str) and not _READ_OTHERWISE & message.keys():
-        return message
     if message.get("function_call"):
         hint = "dsv4 check --fix writes it as tool_calls"
         raise InputError(f"{where}.function_call: found OpenAI's older form of a call ({hint})")
@@ -456,7 +467,7 @@ def _plain_message(message: object, place: Location) -> object:
     mine = _READ_OTHERWISE & message.keys() if is_answer else ()
     used.update(name for name in mine if _is_reasoning(message, name))
     if is_answer:
-        used.update(_TRAINED, _MASKED)
+        used.update(_WEIGHTS)
     plain = {name: value for name, value in message.items() if name not in {*used, read}}
     if read is not None:
         plain["content"] = message[read]
@@ -506,13 +517,13 @@ def _only_reasoning(texts: Iterable[str], where: str) -> str | None:
 def _weight(message: Line, where: str) -> int | None:
     """Whether a message is trained on, as its author says it: 1, 0, or None."""
     weights = set()
-    for name in (*_TRAINED, *_MASKED):
+    for name, trained in _WEIGHTS.items():
         value = message.get(name)
         if value is None:
             continue
         if value not in (0, 1) or isinstance(value, (list, dict)):
             raise InputError(f"{where}.{name}: {mismatch(value, '0 or 1')}")
-        weights.add(int(value) if name in _TRAINED else 1 - int(value))
+        weights.add(int(value == trained))
     if len(weights) > 1:
         raise InputError(f"{where}: found two weights, expected one")
     return weights.pop() if weights else None
@@ -568,11 +579,11 @@ def _is_openai(line: Line) -> bool:
 
 
 def _fits_messages(line: RecognisedLine) -> bool:
-    return _is_list(line, "messages") and line.is_anthropic
+    return line.is_anthropic and _is_list(line, "messages")
 
 
 def _fits_both(line: RecognisedLine) -> bool:
-    return _is_list(line, "messages") and _is_openai(line) and line.is_anthropic
+    return line.is_anthropic and _is_list(line, "messages") and _is_openai(line)
 
 
 def _fits_responses(line: Line) -> bool:
@@ -608,7 +619,7 @@ def _converted(
     line: Line, protocol: Literal["messages", "responses"], turns: Sequence[Any]
 ) -> LineConversation:
     for n, turn in enumerate(turns):
-        if _is_dict(turn) and {*_MASKED, *_TRAINED} & turn.keys():
+        if _is_dict(turn) and _WEIGHTS.keys() & turn.keys():
             field = "messages" if protocol == "messages" else "input"
             raise InputError(f"{field}[{n}]: found a weight, which {protocol} has no place for")
     last = turns[-1] if turns and _is_dict(turns[-1]) else {}
@@ -700,7 +711,7 @@ def _history(line: Line) -> Transcript:
 def _reasoning_fields(line: Line) -> Iterator[str]:
     """The fields with the answer's reasoning. "on" and "off" are Nemotron's switch, and an object
     is a request's."""
-    for name in _REASONING:
+    for name in () if _REASONING_NAMES.isdisjoint(line) else _REASONING:
         value = line.get(name)
         if isinstance(value, str) and value not in ("on", "off", "enabled", "disabled"):
             yield name
@@ -740,18 +751,24 @@ def _answer_turns(value: object, location: Location) -> Transcript:
 def _shapes() -> Iterator[LineShape]:
     for field in _LISTS:
         fits, read = partial(_fits_list, field), partial(_read_list, field)
-        yield LineShape(f"a list in {field}", field, fits, read)
-    yield LineShape("Anthropic's blocks", "messages", _fits_messages, _read_messages)
-    yield LineShape("OpenAI's calls", "messages", _fits_both, partial(_read_list, "messages"))
-    yield LineShape("Responses items", "input", _fits_responses, _read_responses)
+        yield LineShape(f"a list in {field}", (field,), fits, read)
+    yield LineShape("Anthropic's blocks", ("messages",), _fits_messages, _read_messages)
+    yield LineShape("OpenAI's calls", ("messages",), _fits_both, partial(_read_list, "messages"))
+    yield LineShape("Responses items", ("input",), _fits_responses, _read_responses)
     for question in (*_LISTS, *_QUESTIONS):
         for answer in _ANSWERS:
             fits = partial(_fits_answer, question, answer)
             read = partial(_read_answer, question, answer)
-            yield LineShape(f"{question} with {answer}", question, fits, read)
+            yield LineShape(f"{question} with {answer}", (question, answer), fits, read)
 
 
 SHAPES = tuple(_shapes())
+
+
+@lru_cache
+def _shapes_with(fields: frozenset[str]) -> tuple[LineShape, ...]:
+    """The shapes that a line with these fields may have."""
+    return tuple(shape for shape in SHAPES if fields.issuperset(shape.fields))
 
 
 # Preference data: two answers to one prompt, or two conversations that begin alike.

@@ -4,7 +4,7 @@ it. Every door uses it, so the same body is the same prompt at all of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
@@ -36,14 +36,15 @@ class RecognisedBody(NamedTuple):
 # Fields that only a request to a server has. Those that data sets use for notes of their own
 # (`user`) prove nothing.
 _NO_SIGNS = {*own_bodies.SHARED_OPTIONS, *OWN_OPTIONS, "user", "documents"}
-_CHAT_SIGNS = CHAT.keys() - _NO_SIGNS
+_OWN_SIGNS = frozenset(own_bodies.OWN_OPTIONS)
+_CHAT_SIGNS = frozenset(CHAT.keys() - _NO_SIGNS)
 _MESSAGES_ONLY = MESSAGES.keys() - CHAT.keys() - {"messages", "metadata"}
-_MESSAGES_SIGNS = {*_MESSAGES_ONLY, "anthropic_version", "max_tokens_to_sample"}
+_MESSAGES_SIGNS = frozenset(_MESSAGES_ONLY | {"anthropic_version", "max_tokens_to_sample"})
 _ANTHROPIC_BLOCKS = (
     *("tool_use", "tool_result", "thinking", "redacted_thinking", "server_tool_use"),
     *("document", "search_result", "tool_reference", "compaction"),
 )
-_CHAT_ONLY = CHAT.keys() - MESSAGES.keys() - {"stop", "user", "documents"}
+_CHAT_ONLY = frozenset(CHAT.keys() - MESSAGES.keys() - {"stop", "user", "documents"})
 _CHAT_ROLES = ("tool", "developer", "function")
 
 
@@ -57,7 +58,7 @@ def recognise(body: object) -> RecognisedBody:
             return RecognisedBody("responses", "body", True)
         return RecognisedBody("chat", "released", True)
     switch = body.get("thinking")
-    is_own = isinstance(switch, bool) or _has_any(body, own_bodies.OWN_OPTIONS)
+    is_own = isinstance(switch, bool) or _has_any(body, _OWN_SIGNS)
     is_api_body = isinstance(switch, dict) or _has_any(body, _CHAT_SIGNS)
     if is_own and not is_api_body:
         return RecognisedBody("chat", "released", True)
@@ -67,8 +68,8 @@ def recognise(body: object) -> RecognisedBody:
     return RecognisedBody("chat", "body" if is_api_body else "released", is_own is not is_api_body)
 
 
-def _has_any(body: JsonObject, names: Iterable[str]) -> bool:
-    return any(body[name] is not None for name in body.keys() & names)
+def _has_any(body: JsonObject, names: frozenset[str]) -> bool:
+    return not names.isdisjoint(body) and any(body.get(name) is not None for name in names)
 
 
 def _is_alpaca(body: Mapping[str, Any]) -> bool:

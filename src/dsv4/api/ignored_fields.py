@@ -113,17 +113,23 @@ def unread_locations(
     """All places of fields that are not read."""
     read = FIELDS_READ[protocol] if rules == "body" else own_bodies.fields_read(body)
     if own:
-        read = read - {"store"} | {*own_bodies.ONLY_OWN}
-    yield from _others(body, read, ())
+        read = _with_own(read)
+    if not read.issuperset(body):
+        yield from _others(body, read, ())
     for field, names in OPTION_FIELDS_READ[protocol].items():
         if field in body and field in read:
             yield from _others(body[field], names, (field,))
     name = _LISTS.get(protocol, "messages")
     for n, message in enumerate(_list(body.get(name))):
-        if isinstance(message, dict):
+        if isinstance(message, dict) and not (protocol == "chat" and _is_usual(message)):
             yield from _in_message(message, protocol, rules, dialect, (name, n))
     for n, tool in enumerate(_list(body.get("tools"))):
         yield from _in_tool(tool, protocol, rules, dialect, ("tools", n))
+
+
+@lru_cache
+def _with_own(read: frozenset[str]) -> frozenset[str]:
+    return read - {"store"} | {*own_bodies.ONLY_OWN}
 
 
 def unwritten_tasks(body: object, request: Request) -> list[Location]:
@@ -170,8 +176,6 @@ def _in_message(
             read = read - {"type"}
     if not read.issuperset(message):
         yield from _others(message, read, place)
-    if _PLAIN.issuperset(message) and isinstance(message.get("content"), str):
-        return
     yield from ((*place, name) for name in _silenced(message, role) if name in read)
     for field in _LISTS_OF_PARTS & message.keys() & read:
         for n, part in enumerate(_list(message[field])):
@@ -193,8 +197,21 @@ def _silenced(message: JsonObject, role: str) -> Iterator[str]:
         yield "reasoning"
 
 
-# Most messages have no other fields: in these, nothing can be unread but a field itself.
-_PLAIN = frozenset(("role", "content", "reasoning_content"))
+# What nearly all messages have, and every release reads, whole.
+_USUAL_FIELDS = {
+    "system": frozenset(("role", "content")),
+    "user": frozenset(("role", "content")),
+    "assistant": frozenset(("role", "content", "reasoning_content", "tool_calls")),
+    "tool": frozenset(("role", "content", "tool_call_id")),
+}
+
+
+def _is_usual(message: JsonObject) -> bool:
+    """Whether all of a Chat message is read."""
+    fields = _USUAL_FIELDS.get(str(message.get("role")), frozenset())
+    return fields.issuperset(message) and not isinstance(message.get("content"), list)
+
+
 _LISTS_OF_PARTS = {"content", "content_blocks", "output", "summary"}
 
 

@@ -202,11 +202,17 @@ CHAT_OPTION_NAMES = {
 FIELDS_READ = frozenset({"system", "model", "thinking", "chat_template_kwargs", *CHAT_OPTION_NAMES})
 
 
+_READ_BESIDE = {
+    names[0]: FIELDS_READ.union(names)
+    for names in (("messages",), ("conversations",), ("prompt", "completion"))
+}
+
+
 def fields_read(body: Mapping[str, Any]) -> frozenset[str]:
     """The fields of an object that are read: a conversation stands in the first of these."""
     if is_sharegpt(body):
-        return FIELDS_READ | {"conversations"}
-    return FIELDS_READ | ({"messages"} if "messages" in body else {"prompt", "completion"})
+        return _READ_BESIDE["conversations"]
+    return _READ_BESIDE["messages" if "messages" in body else "prompt"]
 
 
 def own_request(body: object, dialect: Dialect) -> Request:

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from dsv4._check.call_checks import RESULT_RULES
 from dsv4._check.findings import CheckedConversation
 from dsv4._check.message_checks import turns_without_token
-from dsv4._check.training_checks import find_unfit, message_text
+from dsv4._check.training_checks import find_unfit
 from dsv4._encode.prompt import Piece, Prompt
 from dsv4._encode.turns import NATIVE
 from dsv4._format.dialects import DEFAULT
@@ -108,11 +108,11 @@ def zero_weight_messages(messages: Sequence[object]) -> set[int]:
 
 def training_mask(owned: AttributedIds, weigh: Weigh, skipped: Container[int | None]) -> list[int]:
     """1 for each token that is trained on: by its piece, and not in a message that is skipped."""
-    mask: list[int] = []
+    mask = [0] * len(owned.ids)
     for start, end, piece in owned:
         # No model writes an image, whatever a policy says of its place.
-        is_trained = weigh(piece) and piece.field != "image" and piece.message not in skipped
-        mask += [int(is_trained)] * (end - start)
+        if weigh(piece) and piece.field != "image" and piece.message not in skipped:
+            mask[start:end] = [1] * (end - start)
     # The first token has no context to predict it from: in batches without padding, another
     # example precedes it.
     mask[:1] = [0] * len(mask[:1])
@@ -251,6 +251,7 @@ class ChunkEncoder:
 
     def __init__(self, job: EncodingJob) -> None:
         self.job = job
+        self._overrides = job.options.overrides
 
     def __call__(self, chunk: InputChunk) -> EncodedChunk:
         examples: list[OutputRow] = []
@@ -313,13 +314,17 @@ class ChunkEncoder:
     def _tokenizer(self) -> Tokenizer:
         return Tokenizer.load(self.job.options.tokenizer, self.job.engine)
 
+    @cached_property
+    def _thinking_ids(self) -> tuple[int, int]:
+        return self._tokenizer.special_id(THINK_START), self._tokenizer.special_id(THINK_END)
+
     def _rows(self, name: str, number: int, line: bytes, tally: _ChunkTally) -> list[OutputRow]:
         value = _line_value(name, number, line)
         options, tally.place = self.job.options, f"{name}:{number}"
         tally.line = line
         tally.folder = picture_folder(name)
         carried = _carried_columns(options.carry, value, name, number)
-        with _located_errors(tally.place):
+        try:
             if options.preferences or options.kto:
                 rows: list[OutputRow] = list(self._answers(value, carried, tally))
             else:
@@ -328,6 +333,10 @@ class ChunkEncoder:
                 self._count(fitting, tally)
                 write = self._text_rows if options.trainer in ROW_WRITERS else self._examples
                 rows = list(write(fitting, carried, tally))
+        except Error as error:
+            raise BadLine(f"{tally.place}: {error}") from None
+        except RecursionError:
+            raise BadLine(f"{tally.place}: nested too deep to be encoded") from None
         tally.note(dataset_notes.NOTHING_TO_LEARN, sum(not any(row.mask) for row in rows))
         if not options.keep_untrained:
             rows = [row for row in rows if any(row.mask)]
@@ -338,7 +347,7 @@ class ChunkEncoder:
     def _count_answers(self, row: OutputRow, tally: _ChunkTally) -> None:
         """Counts the answers for which thinking is opened, and those that close it at once."""
         ids, mask, at = row.ids, row.mask, -1
-        start, end = (self._tokenizer.special_id(token) for token in (THINK_START, THINK_END))
+        start, end = self._thinking_ids
         for _ in range(ids.count(start)):
             at = ids.index(start, at + 1)
             if at + 1 < len(ids) and mask[at + 1]:
@@ -346,13 +355,13 @@ class ChunkEncoder:
                 tally.note(dataset_notes.NO_REASONING, int(ids[at + 1] == end))
 
     def _request(self, line: LineConversation, tally: _ChunkTally) -> Request:
-        request = line.read(self.job.options.overrides)
+        request = line.read(self._overrides)
         tally.note(dataset_notes.UNKNOWN_MODEL, len(request.notes))
-        messages = list(request.request.messages)
         fields = [*request.ignored, *server_fields(request.body), *unread_inside(request.body)]
         for place in fields:
             name = place.rpartition(".")[2]
             weighed = re.fullmatch(r"messages\[(\d+)\]\.weight", place)
+            messages = list(request.request.messages) if weighed else []
             if weighed and role_of(messages[int(weighed[1])]) == "assistant":  # the mask tells
                 continue
             if OF_TRAINING.search(name) and "unread_field" not in self.job.options.ignore:
@@ -366,7 +375,8 @@ class ChunkEncoder:
         and notes what is no error."""
         prompt = self._with_sizes(request.encode(), tally)
         conversation = CheckedConversation(request, prompt)
-        self._check_answers(conversation, tally)
+        answers = list(conversation.of_role("assistant"))
+        self._check_answers(conversation, answers, tally)
         for finding in find_unfit(conversation):
             if finding.kind not in self.job.options.ignore:
                 fix = "dsv4 check --fix moves it to where it belongs, if that is certain; "
@@ -374,34 +384,32 @@ class ChunkEncoder:
                 if finding.kind == "arguments_not_json":
                     fix = ""
                 raise EncodeError(finding.location, f"{finding.message} ({fix}{hint})")
-        for index, message in conversation.of_role("assistant"):
+        for index, message in answers:
             for name in NATIVE.open_turn_fields:
                 if message.get(name):
                     self._leave_out(dataset_notes.OPEN_TURN, ("messages", index, name), tally)
         if request.prefix:
             self._leave_out(dataset_notes.OPEN_TURN, ("prefix",), tally)
-        declared = {tool.name for tool in conversation.tools} if conversation.calls else ()
-        calls = [call for call in conversation.calls if call.name not in declared]
-        tally.note(dataset_notes.UNDECLARED_TOOL, len(calls))
-        if conversation.calls or any(conversation.of_role("tool")):
-            for finding in chain.from_iterable(rule(conversation) for rule in RESULT_RULES):
-                tally.note(finding.kind)
+        _note_calls(conversation, tally)
         if self.job.options.dialect is None:
             tally.note(dataset_notes.OTHER_RELEASE, int(prompt.dialect.name != DEFAULT.name))
-        before = {
-            conversation.role(n - 1) if n else None for n, _ in conversation.of_role("assistant")
-        }
+        before = {conversation.role(index - 1) for index, _ in answers}
         ends_open = bool(before) and conversation.role(conversation.last) == "user"
         tally.note(dataset_notes.UNANSWERED, int(ends_open))
         if before - {"user", "tool"}:
             tally.note(dataset_notes.UNOPENED, sum(1 for _ in turns_without_token(conversation)))
         return prompt
 
-    def _check_answers(self, conversation: CheckedConversation, tally: _ChunkTally) -> None:
+    def _check_answers(
+        self,
+        conversation: CheckedConversation,
+        answers: Sequence[tuple[int, Mapping[str, Any]]],
+        tally: _ChunkTally,
+    ) -> None:
         """Raises for an answer without anything in it, and for one in which a text stands for what
         could not be read."""
-        for index, message in conversation.of_role("assistant"):
-            text, place = message_text(message), ("messages", index)
+        for index, message in answers:
+            text, place = conversation.texts[index], ("messages", index)
             if not _says_something(message, text):
                 raise EncodeError(place, "found an empty answer, expected a text or a call")
             if UNSUPPORTED[0] in text and UNSUPPORTED[0].encode() not in tally.line:
@@ -571,7 +579,7 @@ class ChunkEncoder:
     ) -> Iterator[_Draft]:
         # The options are for the server to read: here, only the answers are of interest.
         fields = {name: line.body[name] for name in _READ_BESIDE_SERVER if name in line.body}
-        request = LineConversation(fields).read(self.job.options.overrides).request
+        request = LineConversation(fields).read(self._overrides).request
         whole = self._checked(request, tally)
         if whole.images:
             problem = f"found {len(whole.images)} images with a profile, expected text"
@@ -762,18 +770,31 @@ def _sized_as(draft: _Draft) -> Callable[[Prompt], Prompt]:
     return lambda prompt: prompt.with_image_sizes(lambda record: sizes.get(identity(record)))
 
 
+def _note_calls(conversation: CheckedConversation, tally: _ChunkTally) -> None:
+    """Notes calls of tools that there are not, and calls and results without each other."""
+    calls = conversation.calls
+    if calls:
+        declared = {tool.name for tool in conversation.tools}
+        tally.note(dataset_notes.UNDECLARED_TOOL, sum(c.name not in declared for c in calls))
+    if calls or "tool" in conversation.roles:
+        for finding in chain.from_iterable(rule(conversation) for rule in RESULT_RULES):
+            tally.note(finding.kind)
+
+
 # What is seen: no white space, and none of the characters that only join or part others.
 _VISIBLE = re.compile(r"[^\s\u00ad\u200b-\u200f\u2060-\u2064\ufeff]")
 
 
 def _says_something(message: Mapping[str, Any], text: str) -> bool:
     """Whether an answer, whose `text` is given, has anything in it."""
-    texts = (text, message.get("reasoning_content"), message.get("reasoning"))
+    if _VISIBLE.search(text):
+        return True
+    thoughts = (message.get("reasoning_content"), message.get("reasoning"))
     content = message.get("content")
     parts = content if isinstance(content, list) else []
     return (
         any(message.get(name) for name in ("tool_calls", "content_blocks"))
-        or any(_VISIBLE.search(each) for each in texts if isinstance(each, str))
+        or any(_VISIBLE.search(each) for each in thoughts if isinstance(each, str))
         or any(isinstance(part, dict) and part.get("type") != "text" for part in parts)
     )
 
@@ -811,14 +832,3 @@ def _line_value(name: str, number: int, line: bytes) -> Any:
     text = decode_utf8(line.rstrip(), name, number)  # so that no error is located at the line end
     text = text.removeprefix(BYTE_ORDER_MARK) if number == 1 else text
     return parse_unambiguous_json(text, name, number)
-
-
-@contextmanager
-def _located_errors(place: str) -> Iterator[None]:
-    """Errors of a conversation, with its place."""
-    try:
-        yield
-    except Error as error:
-        raise BadLine(f"{place}: {error}") from None
-    except RecursionError:
-        raise BadLine(f"{place}: nested too deep to be encoded") from None

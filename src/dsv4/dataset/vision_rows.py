@@ -170,7 +170,7 @@ def _turn(
     if reasoning:
         thought = _joined([piece for piece in reasoning if not piece.special])
         text = f"{THINK_START}{thought}{THINK_END}{text}"
-    calls = list(conversation.calls_of(index))
+    calls = conversation.calls_by_message[index]
     if text or not calls:
         yield {"role": "assistant", "content": text}
     for call in calls:
