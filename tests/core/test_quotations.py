@@ -165,6 +165,8 @@ QUOTED = {
         "> > CALL\n",
         "> so CALL\n\nNo.",
         "> so CALL he wrote.",
+        "- > so CALL he wrote.",
+        " 1. > > so CALL\n\nNo.",
         "Usage:\n\n    CALL\n\nFour spaces.",
         "Usage:\n\n\tCALL\n\nA tab.",
     ],
@@ -248,6 +250,7 @@ REAL = {
     ],
     "lines": [
         "> so CALL",
+        "- > so CALL",
         "> A quotation.\n\nCALL",
         "> A quotation.\nCALL",
         "2 > 1: CALL",

@@ -133,6 +133,8 @@ class LineTracker:
                 self._info = None  # prose goes on, so no fence opens at this line's end
         if self._lead is not None:
             self._lead += text
+            if _QUOTATION in self._lead and (lead := _LEAD.match(self._lead)):
+                self._quoted_line |= _QUOTATION in lead[0][:_LONGEST_LEAD]
             if len(self._lead) > _LONGEST_LEAD or not _MAYBE_LEAD.fullmatch(self._lead):
                 self._lead = None
 
