@@ -7,21 +7,27 @@ import asyncio
 import gzip
 import json
 import threading
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from aiohttp import web
 from gateway import events_of, gateway_before, run
 from standins import ChatServer
 
 from dsv4._parse.parser import StreamParser
+from dsv4.serve import asgi
 from dsv4.serve.asgi import EventStream
 from dsv4.serve.backend import BackendError
 from dsv4.serve.upstreams import answer_reader, http_client, sse_reader
 from dsv4.serve.upstreams.http_client import InflatedBody
 from dsv4.serve.upstreams.sse_reader import SseReader
 from dsv4.tokens import Tokenizer
+from parts import ALL
 
 MIB = 2**20
+# A line of 64 MiB, and one that the tests of every change have time for.
+LONGEST = sse_reader.LONGEST_EVENT - MIB
 
 
 class Answer:
@@ -71,7 +77,7 @@ def test_a_long_line_is_joined_once(pieces: int) -> None:
             return Counted(bytes(self) + other)
 
     reader = SseReader()
-    piece = b"x" * (8 * MIB // pieces)
+    piece = b"x" * ((LONGEST if ALL else 8 * MIB) // pieces)
     assert reader.feed(Counted(b"data: ")) == []
     for _ in range(pieces):
         assert reader.feed(Counted(piece)) == []
@@ -80,33 +86,47 @@ def test_a_long_line_is_joined_once(pieces: int) -> None:
     assert copied == 0
 
 
+class InPieces(ChatServer):
+    """Sends an answer in a thousand pieces."""
+
+    async def sent(self, request: web.Request, events: Sequence[bytes]) -> web.StreamResponse:
+        body = b"".join(events)
+        size = len(body) // 1000 + 1
+        pieces = [body[at : at + size] for at in range(0, len(body), size)]
+        return await super().sent(request, pieces)
+
+
 @pytest.mark.parametrize("stream", [True, False])
 def test_a_large_event_is_read_beside_the_loop_and_written_in_pieces(
     tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch, stream: bool
 ) -> None:
     in_loop: dict[str, int] = {}
 
-    def counted(owner: Any, name: str, place: int) -> None:
+    def counted(owner: Any, name: str, size: Callable[..., int]) -> None:
         work = getattr(owner, name)
 
         def work_counted(*given: Any) -> Any:
+            result = work(*given)
             if threading.current_thread() is threading.main_thread():
-                in_loop[name] = max(in_loop.get(name, 0), len(given[place]))
-            return work(*given)
+                in_loop[name] = max(in_loop.get(name, 0), size(result, *given))
+            return result
 
         monkeypatch.setattr(owner, name, work_counted)
 
-    counted(answer_reader, "parse_event", 0)
-    counted(StreamParser, "feed", 1)
-    counted(EventStream, "write", 1)
-    said = "The file is here, I think.\n" * (3 * MIB // 27) + "So."
+    counted(SseReader, "feed", lambda events, *_: sum(map(len, events)))
+    counted(answer_reader, "parse_event", lambda _, data: len(data))
+    counted(StreamParser, "feed", lambda _, parser, text: len(text))
+    counted(EventStream, "write", lambda _, stream, data: len(data))
+    counted(asgi, "json_bytes", lambda data, _: len(data))
+    size = LONGEST if ALL else 3 * MIB
+    said = "The file is here, I think.\n" * (size // 28) + "So."
     choice = {"index": 0, "delta": {"content": said}, "finish_reason": None}
     end = {"index": 0, "delta": {}, "finish_reason": "stop"}
     usage = {"prompt_tokens": 5, "completion_tokens": 5}
     events = [{"id": "x", "choices": [each], "usage": usage} for each in (choice, end)]
 
     async def scenario() -> None:
-        upstream = ChatServer(tokenizer, json.dumps(events))
+        upstream = InPieces(tokenizer, json.dumps(events))
         async with gateway_before(upstream.running()) as g:
             body = {"messages": [{"role": "user", "content": "Hi"}], "stream": stream}
             _, _, text = await g.post("/v1/chat/completions", body)

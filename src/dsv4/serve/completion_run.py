@@ -233,12 +233,14 @@ class CompletionRun(ABC, Generic[PreparedT]):
 
     async def _whole(self) -> None:
         await self._generate(lambda choice, events: None, None)
-        body = self._folded(self._upstream_id)
+        done = self._generation.done
+        body = await done(self._folded, self._upstream_id)
         if self._debug:
             body["dsv4"] = self._debugged()
         await self._store(body)
+        data = await done(asgi.json_bytes, body)
         self._tell_whether_delivered()
-        await asgi.send_json(self._client.send, 200, body, self._headers)
+        await asgi.send_bytes(self._client.send, 200, data, "application/json", self._headers)
 
     def _tell_whether_delivered(self) -> None:
         """Asked before the very end: after it every client is gone."""

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from dsv4._completion.events import ContentDelta, Event, ReasoningDelta
 from dsv4.serve.asgi import ClientGone, StreamTimer
@@ -29,6 +29,7 @@ from dsv4.serve.settings import Settings
 _MOST_AT_ONCE = 256 * 1024
 
 _log = logging.getLogger("dsv4.serve")
+T = TypeVar("T")
 
 # Gets the index of a choice.
 OpenStream: TypeAlias = Callable[[int], Chunks]
@@ -145,9 +146,12 @@ class Generation:
         if self._failure is not None:
             raise self._failure
         for n, reader in enumerate(self._readers):
-            events = await asyncio.to_thread(reader.end) if self._is_large else reader.end()
-            if waiting := deliver(n, events):
+            if waiting := deliver(n, await self.done(reader.end)):
                 await waiting
+
+    async def done(self, work: Callable[..., T], *given: Any) -> T:
+        """What some work on the answer gives. Of a large one it is done in a thread."""
+        return await asyncio.to_thread(work, *given) if self._is_large else work(*given)
 
     async def _pump(self, choice: int, deliver: PassEvents) -> None:
         """Reads what the backend sends for one choice, and passes it on."""
