@@ -285,6 +285,7 @@ _REASONS = "empty reasons: a reason in every event"
 FURTHER_CLASHES: tuple[set[str], ...] = (
     # Then nothing but the end says that this is all.
     {_REASONS, "damaged bytes"},
+    {_REASONS, "coding: gzip without its end"},
     {_REASONS, "done: no [DONE]"},
     *({_REASONS, f"frame: {frame}"} for frame in BARE),
     # Its deltas are needed to know it for what it is.

@@ -174,7 +174,7 @@ class UpstreamCalls:
             call = earlier
         elif call is None and own and not id and self._goes_on_with_name(own[-1], name):
             call = own[-1]
-        elif call is None or self._begins(call, id, name):
+        elif call is None or self._begins(call, id, name, arguments):
             is_same = call is not None and name == call.name and id in ("", call.id)
             if call is not None and is_same and call.repeats_id:
                 id = call.id
@@ -208,13 +208,15 @@ class UpstreamCalls:
         """Whether a name on a new number is more of that of the call before it."""
         return not call.arguments and self._joined(call.name, name) != call.name
 
-    def _begins(self, call: UpstreamCall, id: str, name: str) -> bool:
+    def _begins(self, call: UpstreamCall, id: str, name: str, arguments: str) -> bool:
         """Whether a piece begins another call than the last one of its number: by another id, by a
         name behind whole arguments, or by a name that is no more of the last one."""
         if id and call.id and id != call.id:
             return True
         if not name or not call.name:
             return False
+        if id and not call.id and name == call.name and not arguments:
+            return False  # its id comes late
         is_other = name != call.name and self._joined(call.name, name) == call.name
         return is_other or call.is_complete
 
