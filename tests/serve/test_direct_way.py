@@ -11,21 +11,26 @@ from gateway import gateway_before, run
 from standins import ChatServer
 
 from dsv4.serve import asgi
+from dsv4.serve.workers import uvicorn_runner
 from dsv4.tokens import Tokenizer
 
 
 def test_nearly_every_chunk_is_written_when_it_comes(
     tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ways: Counter[bool] = Counter()
-    push = asgi.EventStream.push
+    ways: Counter[type] = Counter()
 
-    def counted(stream: asgi.EventStream, data: bytes) -> Any:
-        waiting = push(stream, data)
-        ways[waiting is None] += 1
-        return waiting
+    def count(owner: type) -> None:
+        write = owner.write  # type: ignore[attr-defined]
 
-    monkeypatch.setattr(asgi.EventStream, "push", counted)
+        def counted(stream: Any, data: bytes) -> Any:
+            ways[owner] += 1
+            return write(stream, data)
+
+        monkeypatch.setattr(owner, "write", counted)
+
+    count(asgi.EventStream)
+    count(uvicorn_runner._DirectWriter)
     choices = [
         {"index": 0, "delta": {"content": f"{n} "}, "finish_reason": None} for n in range(50)
     ]
@@ -42,5 +47,5 @@ def test_nearly_every_chunk_is_written_when_it_comes(
             await g.stream("/v1/chat/completions", body)
 
     run(scenario())
-    assert ways[False] <= 2  # the first, with the head of the answer
-    assert ways[True] >= 10
+    assert ways[asgi.EventStream] <= 3  # the first, with the head of the answer, and the end
+    assert ways[uvicorn_runner._DirectWriter] >= 10

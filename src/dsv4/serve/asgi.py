@@ -206,37 +206,38 @@ class EventStream:
     timer: StreamTimer | None = None
     write_now: WriteNow = cannot_write
     has_begun: bool = False
+    is_free: bool = False  # it has begun, and nobody writes or waits for that
     # Choices and keep-alives write in the order they come.
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
-    _writers: int = 0  # how many write or wait for that
+    _writers: int = 0
 
     def push(self, data: bytes) -> Awaitable[None] | None:
         """Writes at once where nothing is in the way, else gives what is to be awaited."""
-        if self._writers or not self.has_begun or not self.write_now(data):
+        if not (self.is_free and self.write_now(data)):
             return self.write(data)
         if self.timer is not None:
-            self.timer.sent_at = self.timer.now()
+            self.timer.sent()
         return None
 
     async def write(self, data: bytes) -> None:
         begins, self.has_begun = not self.has_begun, True
         self._writers += 1
+        self.is_free = False
         try:
-            await self._turn.acquire()
-        except BaseException:
-            self._writers -= 1
-            raise
-        try:
-            if self.timer is not None:
-                self.timer.sending_began()
-            if begins:
-                await self._begin()
-            await self.send_piece({"type": "http.response.body", "body": data, "more_body": True})
-            if self.timer is not None:
-                self.timer.sent()
+            async with self._turn:
+                await self._write(data, begins)
         finally:
-            self._turn.release()
             self._writers -= 1
+            self.is_free = not self._writers
+
+    async def _write(self, data: bytes, begins: bool) -> None:
+        if self.timer is not None:
+            self.timer.sending_began()
+        if begins:
+            await self._begin()
+        await self.send_piece({"type": "http.response.body", "body": data, "more_body": True})
+        if self.timer is not None:
+            self.timer.sent()
 
     async def _begin(self) -> None:
         usual = {

@@ -48,9 +48,9 @@ class TextWay:
             return shown is not None
         # What is written as the text itself needs no writing.
         data = writer.text_frame(shown, written if shown is text else b"")
-        waiting = self._stream.push(data)
-        if waiting is not None:
-            self._timer.heard()
-            return waiting
-        self._timer.heard_at = self._timer.sent_at  # it was heard and sent at one moment
+        stream, timer = self._stream, self._timer
+        if not (stream.is_free and stream.write_now(data)):
+            timer.heard()
+            return stream.write(data)
+        timer.heard_at = timer.sent_at = timer.now()
         return True
