@@ -142,9 +142,9 @@ class HttpConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._sink is not None and self._is_between_chunks:
             # Nearly always one chunk has come, whole, which takes no parser.
-            head = _chunk_head(len(data))
-            if data.startswith(head) and data.endswith(b"\r\n"):
-                if not self._sink(data[len(head) : -2]):
+            head, start, inside = _chunk_form(len(data))
+            if data[start] == head and data[-1] == _LF and data[-2] == _CR:
+                if not self._sink(data[inside]):
                     self._end_sink()
                 return
         try:
@@ -214,16 +214,17 @@ class HttpConnection(asyncio.Protocol):
 
 
 @lru_cache(maxsize=4096)
-def _chunk_head(size: int) -> bytes:
-    """What a chunk begins with that has so many bytes in all, and some for the body."""
+def _chunk_form(size: int) -> tuple[bytes, slice, slice]:
+    """What a chunk begins with that has so many bytes in all, where that stands, and where its body
+    does."""
     for digits in range(1, len(f"{size:x}") + 1):
         head = b"%x\r\n" % max(size - digits - 4, 0)
         if len(head) == digits + 2 and head[0] != _ZERO:
-            return head
-    return b"\n"  # there is none of this size
+            return head, slice(len(head)), slice(len(head), -2)
+    return b"\n", slice(0), slice(0)  # there is none of this size
 
 
-_ZERO = ord("0")
+_ZERO, _CR, _LF = b"0\r\n"
 
 
 def _is_readable(socket: Any) -> bool:

@@ -145,8 +145,14 @@ class _DirectWriter:
             return False
         if not cycle.chunked_encoding:  # nor has a response that has not begun
             return False
-        self._write(b"%x\r\n%b\r\n" % (len(data), data))
+        size = len(data)
+        head = _CHUNK_HEADS[size] if size < len(_CHUNK_HEADS) else b"%x\r\n" % size
+        self._write(b"".join((head, data, b"\r\n")))
         return True
+
+
+# Of chunks of so many bytes: nearly all are short.
+_CHUNK_HEADS = tuple(b"%x\r\n" % size for size in range(1024))
 
 
 # A connection may have been accepted a moment before its server stops accepting. Within so many
