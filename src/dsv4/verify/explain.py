@@ -111,10 +111,11 @@ class _Search:
             # Refusals break ties between these servers, and are no reason to look at others.
             levels = (self._clean, self._one_fault_by_refusals, self._open)
             return self._first_of(*levels) or self._nearest()
+        # Two servers are tried behind two faults: what may be either's explains more by chance.
         return (
-            self._first_of(self._one_fault)
+            self._first_of(self._one_fault, self._two_faults)
             or self._by_request()
-            or self._first_of(self._two_faults, self._three_faults)
+            or self._first_of(self._three_faults)
             or self._nearest()
         )
 
