@@ -6,7 +6,6 @@ import ast
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from pathlib import Path
 
 import pytest
 from running import dsv4
