@@ -69,3 +69,15 @@ def test_tags_around_all_parameters(name: str) -> None:
 @pytest.mark.parametrize("bar", spellings.BARS)
 def test_bars(bar: str) -> None:
     is_read(block().replace(spellings.BAR, bar))
+
+
+@pytest.mark.parametrize("mark", spellings.MARKS)
+def test_no_mark_goes_by(mark: str) -> None:
+    """What a tag may begin with takes no shortcut: at the end of a piece it waits."""
+    for before in ("a ", "a\n"):
+        parser = dsv4.StreamParser(thinking=False, tools=TOOLS)
+        parser.feed("a")
+        assert parser.pass_by("a ", dsv4.ContentDelta) == "a "
+        assert parser.pass_by(before + mark, dsv4.ContentDelta) is None
+        assert parser.feed(f"{before}{mark}") != []
+        assert parser.held.endswith(mark)
