@@ -98,6 +98,7 @@ def test_is_read(body: str) -> None:
         f'{TABLE}\n{{"table": "users", "where": "id = 7"}}',
         f'{TABLE}\n{{"table": "users"}} That is all.',
         '{"table": "users", "where": "id = 7"}\n{"table": "teams"}',
+        '{{"table": "users"}}{"second": 7}',
         f'{TABLE}\n{{"where": "id = 7}}',
         f"{TABLE}\n{{where: 'id = 7'}}",
         f'{{"where": "id = 7}}\n{TABLE}',

@@ -166,6 +166,7 @@ QUOTED = {
         "> so CALL\n\nNo.",
         "> so CALL he wrote.",
         "- > so CALL he wrote.",
+        "1. > `so` CALL he wrote.",
         " 1. > > so CALL\n\nNo.",
         "Usage:\n\n    CALL\n\nFour spaces.",
         "Usage:\n\n\tCALL\n\nA tab.",

@@ -257,7 +257,7 @@ class Call:
         self._remarks.append(raw)
         if any(map(str.isalnum, raw)):
             self.remarked_to = start + len(raw)
-        if self.hidden is None:
+        if self.hidden is None or start < self.reading.unseen_from:  # else that is quoted whole
             self.reading.report("unexpected_text", start, raw)
         if tokens.DSML in raw and "=" in raw:  # what is left of a parameter (rule 38)
             self.drop("unreadable")
