@@ -6,6 +6,8 @@ import os
 from collections.abc import Sequence
 from typing import TypeVar
 
+import pytest
+
 ALL = os.environ.get("DSV4_TESTS") == "all"
 
 _T = TypeVar("_T")
@@ -14,6 +16,16 @@ _T = TypeVar("_T")
 def part(cases: Sequence[_T], of: int) -> Sequence[_T]:
     """One case of so many."""
     return cases if ALL else cases[::of]
+
+
+# All of many are shared by several processes.
+SHARES = 10 if ALL else 1
+each_share = pytest.mark.parametrize("share", range(SHARES))
+
+
+def share_of(cases: Sequence[_T], share: int) -> Sequence[_T]:
+    """One of `SHARES` of these."""
+    return cases[share::SHARES]
 
 
 def fewer(count: int, of: int) -> int:

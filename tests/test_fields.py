@@ -31,7 +31,7 @@ from dsv4.dataset.example_encoder import ChunkEncoder, EncodingJob
 from dsv4.errors import path_of
 from dsv4.serve import backends
 from dsv4.serve.heal.request_adapter import sent_as_given
-from parts import part
+from parts import each_share, part, share_of
 
 VALUES: tuple[Any, ...] = (
     *(0, 1, 2.5, False, True, "", "high", "query", "none"),
@@ -332,17 +332,20 @@ DOORS = {by_reading: 67, by_serving: 67, by_healing: 67, by_teaching: 499} | {
 }
 
 
+@each_share
 @pytest.mark.parametrize("door", DOORS)
-def test_no_field_is_lost_in_silence(door: Callable[[Any], Answer]) -> None:
+def test_no_field_is_lost_in_silence(door: Callable[[Any], Answer], share: int) -> None:
     of = DOORS[door]
-    assert failures(part(CASES, of), door) == []
+    assert failures(share_of(part(CASES, of), share), door) == []
 
 
+@each_share
 @pytest.mark.parametrize("door", [by_reading, by_serving, by_teaching, by_checking, on_the_page])
-def test_null_is_absence(door: Callable[[Any], Answer]) -> None:
+def test_null_is_absence(door: Callable[[Any], Answer], share: int) -> None:
     """Or it is refused, or named: it never says anything but in what is written whole."""
     cases = [(place, field) for place, field in CASES if (place.body, place.path) != WRITTEN]
-    assert [case for case in part(cases, DOORS[door]) if says_something(*case, door)] == []
+    some = share_of(part(cases, DOORS[door]), share)
+    assert [case for case in some if says_something(*case, door)] == []
 
 
 WRITTEN = ("own", ("tools", 0, "function"))
@@ -361,6 +364,7 @@ def says_something(place: Place, field: str, door: Callable[[Any], Answer]) -> b
     return False
 
 
+@each_share
 @pytest.mark.parametrize("command", ["encode", "count", "show"])
-def test_no_command_loses_one(command: str, by_command: Any) -> None:
-    assert failures(part(CASES, 997), by_command(command)) == []
+def test_no_command_loses_one(command: str, share: int, by_command: Any) -> None:
+    assert failures(share_of(part(CASES, 997), share), by_command(command)) == []

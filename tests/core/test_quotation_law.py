@@ -12,12 +12,10 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-import pytest
-
 import dsv4
 from builders import EOS
 from completions import *
-from parts import ALL, part
+from parts import each_share, part, share_of
 
 PROSE = "\n\nI did not run that."
 # What ends a section.
@@ -172,14 +170,9 @@ def layouts(row: Row, text: Text) -> Iterator[str]:
         yield f"So:\n\n{pair}\n\n{pair}".rstrip()
 
 
-# All of them are many, which several processes share.
-SHARES = 10 if ALL else 1
-each_share = pytest.mark.parametrize("share", range(SHARES))
-
-
 def chosen(of: int, share: int) -> Iterator[tuple[Text, Row]]:
     """Each text with each row; or one of so many. Of these, a share."""
-    yield from part([(text, row) for text in texts() for row in ROWS], of)[share::SHARES]
+    yield from share_of(part([(text, row) for text in texts() for row in ROWS], of), share)
 
 
 def quoted(share: int) -> Iterator[tuple[str, Text, str]]:

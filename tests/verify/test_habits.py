@@ -33,7 +33,7 @@ from dsv4.verify.hypotheses import clean_servers
 from dsv4.verify.own_ways import OWN_WAYS
 from dsv4.verify.probes import CROWDED
 from dsv4.verify.runner import RunMode, planned
-from parts import ALL, part
+from parts import ALL, each_share, part, share_of
 
 SERVERS = clean_servers()
 PAIRS = [(truth, habit) for habit in HABITS.values() for truth in SERVERS]
@@ -131,11 +131,12 @@ def test_every_profile_is_a_server() -> None:
     assert {each.profile for each in SERVERS} == profiles
 
 
+@each_share
 @pytest.mark.parametrize("mode", ["default", "quick"])
-def test_no_word_is_false(mode: Any) -> None:
+def test_no_word_is_false(mode: Any, share: int) -> None:
     wrong = {
         f"{habit.id}: {truth}": words
-        for truth, habit in part(PAIRS, STRIDE)
+        for truth, habit in share_of(part(PAIRS, STRIDE), share)
         if (words := list(false_words(truth, habit, mode)))
     }
     assert wrong == {}
