@@ -310,6 +310,8 @@ FURTHER_CLASHES: tuple[set[str], ...] = (
             *(f"frame: {frame}" for frame in BARE),
         )
     ),
+    # What follows a reason and an end is no part of the answer.
+    {"finish: calls behind the reason", "damaged bytes: an end in the middle"},
     # Empty pieces would come first.
     {"call rest", "finish: calls behind the reason"},
     # Nothing is left that could be known.
