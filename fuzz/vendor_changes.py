@@ -869,7 +869,7 @@ def lost_start(plan: Plan) -> None:
 def lost_end(plan: Plan) -> None:
     found = [n for n, e in enumerate(plan.events) if PIECE in e and e[PIECE].kind == "call"]
     own = [n for n in found if plan.events[n][PIECE].call == plan.events[found[-1]][PIECE].call]
-    said = [n for n in own if plan.events[n][PIECE].text.strip()]
+    said = [n for n in own if plan.events[n][PIECE].text.strip() not in ("", "{}")]
     if len(said) > 1 and said[-1] == own[-1]:
         del plan.events[own[-1]]
 
