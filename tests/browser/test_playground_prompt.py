@@ -19,7 +19,7 @@ from editing import (
     set_caret,
     text_of,
 )
-from serving import answered, first_is_smoke, served, settle
+from serving import answered, served, settle
 
 import dsv4
 from dsv4._format.tokens import USER
@@ -288,11 +288,7 @@ def test_the_editor_lets_the_keyboard_out(tab: Any) -> None:
     ("source", "words", "wrong"),
     [
         ('{\n  "messages": [}', "Line 2, column 16", "}"),
-        pytest.param(
-            '[\n {"role": "usr", "content": ""}]',
-            *("Line 2, column 11: [0].role", '"usr"'),
-            marks=pytest.mark.smoke,
-        ),
+        ('[\n {"role": "usr", "content": ""}]', "Line 2, column 11: [0].role", '"usr"'),
     ],
 )
 def test_errors_stand_at_their_line(tab: Any, source: str, words: str, wrong: str) -> None:
@@ -475,7 +471,7 @@ def test_the_form_says_what_it_cannot_edit(tab: Any) -> None:
 # Hostile conversations.
 
 
-@pytest.mark.parametrize("content", first_is_smoke(HOSTILE))
+@pytest.mark.parametrize("content", HOSTILE)
 @pytest.mark.parametrize("mode", ["JSON", "Form"])
 def test_hostile_text_changes_nothing_but_itself(tab: Any, content: str, mode: str) -> None:
     def kinds(within: str = "body :not(.verdict-of-all *)") -> set[str]:
