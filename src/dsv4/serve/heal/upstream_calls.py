@@ -20,11 +20,13 @@ _ARGUMENTS = ("arguments", "input", "args", "parameters")
 class UpstreamCall:
     """A call as far as it has come."""
 
-    def __init__(self, id: str, before: UpstreamCall | None, choice: int = 0) -> None:
-        """`before` is the call before it, if it begins with that one's name; `choice` the number of
-        the choice that it came in."""
+    def __init__(
+        self, id: str, before: UpstreamCall | None, number: tuple[int, int | None]
+    ) -> None:
+        """`before` is the call before it, if it begins with that one's name; `number` that of the
+        choice that it came in, and its own, where the server numbered it."""
         self.id = id
-        self.choice = choice
+        self.choice, self.number = number
         self._before = before
         self.name = ""
         self.repeats_name = False  # with every piece
@@ -174,11 +176,14 @@ class UpstreamCalls:
             call = earlier
         elif call is None and own and not id and self._goes_on_with_name(own[-1], name):
             call = own[-1]
+        elif call is not None and name == call.name and _is_headed_again(call, number[1]):
+            call = UpstreamCall(id or call.id, None, number)
+            self._calls.append(call)
         elif call is None or self._begins(call, id, name, arguments):
             is_same = call is not None and name == call.name and id in ("", call.id)
             if call is not None and is_same and call.repeats_id:
                 id = call.id
-            call = UpstreamCall(id, call if is_same else None, number[0])
+            call = UpstreamCall(id, call if is_same else None, number)
             self._calls.append(call)
         if id and id == call.id and not (name or arguments):
             call.repeats_id = call.is_complete
@@ -242,6 +247,12 @@ class UpstreamCalls:
             own.remove(same)
             if not same.is_complete and other.is_complete:
                 self._calls[self._calls.index(same)] = other
+
+
+def _is_headed_again(call: UpstreamCall, number: int | None) -> bool:
+    """Whether the name of a call that has no arguments says, on another number, that another call
+    of the tool begins, whose id alone was no sign of it: some ids are the name."""
+    return None not in (number, call.number) and number != call.number and not call.arguments
 
 
 def _no_json(constant: str) -> None:
