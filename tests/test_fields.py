@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import pytest
 
@@ -23,7 +23,15 @@ from dsv4._inputs.line_shapes import LINE_FIELDS
 from dsv4._playground.page_request import PlaygroundContext
 from dsv4._playground.prompt_view import view_prompt
 from dsv4.api import own_bodies, protocols
-from dsv4.api.ignored_fields import FIELDS_READ, HARMLESS_FIELDS, ignored_fields, unwritten_tasks
+from dsv4.api.api_request import BodyRules
+from dsv4.api.ignored_fields import (
+    _USUAL_FIELDS,
+    FIELDS_READ,
+    HARMLESS_FIELDS,
+    ignored_fields,
+    message_fields,
+    unwritten_tasks,
+)
 from dsv4.api.neutral_request import TRAINING_FIELDS
 from dsv4.dataset.dataset_options import DatasetOptions
 from dsv4.dataset.dataset_reader import INPUT_START, InputChunk
@@ -368,3 +376,11 @@ def says_something(place: Place, field: str, door: Callable[[Any], Answer]) -> b
 @pytest.mark.parametrize("command", ["encode", "count", "show"])
 def test_no_command_loses_one(command: str, share: int, by_command: Any) -> None:
     assert failures(share_of(part(CASES, 997), share), by_command(command)) == []
+
+
+@pytest.mark.parametrize("role", _USUAL_FIELDS)
+@pytest.mark.parametrize("rules", get_args(BodyRules))
+def test_what_every_release_reads_is_read_by_each(role: str, rules: Any) -> None:
+    """The short way past the table of fields leads past nothing that it does not have."""
+    for dialect in dsv4.DIALECTS.values():
+        assert _USUAL_FIELDS[role] <= message_fields(role, rules, dialect)

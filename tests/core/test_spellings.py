@@ -6,7 +6,10 @@ from __future__ import annotations
 import pytest
 
 import dsv4
+from dsv4._completion.declared import DeclaredTools
+from dsv4._completion.plain_completion import read_plainly
 from dsv4._format import spellings
+from dsv4._format.dialects import V4
 from loading import ROOT
 
 TOOLS = [{"name": "f", "parameters": {"type": "object", "properties": {"a": {"type": "string"}}}}]
@@ -81,3 +84,4 @@ def test_no_mark_goes_by(mark: str) -> None:
         assert parser.pass_by(before + mark, dsv4.ContentDelta) is None
         assert parser.feed(f"{before}{mark}") != []
         assert parser.held.endswith(mark)
+    assert read_plainly(f"a {mark}", False, V4.tags, DeclaredTools(None)) is None

@@ -107,9 +107,13 @@ def parse_json(
         place = f"{name}:{error.lineno + line - 1}:{error.colno}"
         raise InputError(f"{place}: {json_problem(error)}") from None
     except RecursionError:
-        raise InputError(f"{name}:{line}: the JSON is nested too deep to be read") from None
+        raise _too_deep(name, line) from None
     except ValueError:  # more digits than Python reads
         raise InputError(f"{name}:{line}: the JSON has a number of too many digits") from None
+
+
+def _too_deep(name: str, line: int) -> InputError:
+    return InputError(f"{name}:{line}: the JSON is nested too deep to be read")
 
 
 def _object_of(pairs: JsonPairs) -> dict[str, Any]:
@@ -128,7 +132,9 @@ def parse_unambiguous_json(text: str, name: str, line: int | None = None) -> Any
     the last, so that a server may see another request."""
     try:
         return _decode_unambiguous(text)
-    except (ValueError, RecursionError):
+    except RecursionError:
+        raise _too_deep(name, line or 1) from None
+    except ValueError:
         pass  # what follows says where
     pairs = parse_json(text, name, line or 1, make_object=tuple)
     path = path_of(next(_repeated_keys(pairs)))
