@@ -13,11 +13,12 @@ from typing import Any
 
 import aiohttp
 import pytest
-from gateway import Gateway, gateway, key_file, run
-from standins import Scripted
+from gateway import Gateway, gateway, gateway_before, key_file, run
+from standins import ChatServer, Scripted
 
 from dsv4.serve.access.key_usage import KeyUsage
 from dsv4.serve.backend import BackendError, Chunk, Counts
+from dsv4.tokens import Tokenizer
 from parts import ALL
 
 SEEDS = range(25 if ALL else 2)
@@ -130,6 +131,36 @@ def test_asked_is_answered_failed_and_left_and_charged_is_counted(
             await ended(g, asked)
             await check_balance(g, asked)
         assert record.read_text("utf-8").count("\n") == backend.opened
+
+    run(scenario())
+
+
+# What ends a stream of each protocol.
+LAST_EVENTS = dict(zip(PATHS, (b"[DONE]", b"message_stop", b"response.completed"), strict=True))
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("heals", [False, True], ids=["serve", "heal"])
+def test_who_leaves_with_the_last_event_was_answered(
+    path: str, heals: bool, tokenizer: Tokenizer
+) -> None:
+    field = "input" if path == PATHS[2] else "messages"
+    body = {field: [{"role": "user", "content": "Hi"}], "stream": True, "max_tokens": 99}
+    deltas = [{"delta": {"content": "Hi."}}, {"delta": {}, "finish_reason": "stop"}]
+    chunks = json.dumps([{"choices": [choice]} for choice in deltas])
+
+    async def scenario() -> None:
+        before = gateway_before(ChatServer(tokenizer, chunks, pause=0.2).running())
+        backend = Scripted("Hm.</think>Hi.", Chunk("", finish="stop"), 0.2)
+        async with before if heals else gateway(backend) as g:
+            async with g.client.post(g.url + path, data=json.dumps(body).encode()) as answer:
+                came = b""
+                while LAST_EVENTS[path] not in came:
+                    came += await answer.content.readany()
+            while not total(g, "requests"):
+                await asyncio.sleep(0.01)
+            assert total(g, "requests", status="200") == 1
+            assert total(g, "clients_gone") == 0
 
     run(scenario())
 

@@ -133,6 +133,46 @@ def test_who_goes_away_and_what_breaks_off(tokenizer: Tokenizer) -> None:
     run(scenario(), seconds=20)
 
 
+class Lingering(Embeddings):
+    """A server that says all and takes its time to end the body."""
+
+    last_event = b""
+
+    async def embed(self, request: web.Request) -> Any:
+        return await self.sent(request, [b"data: {}\n\n", self.last_event])
+
+
+@pytest.mark.parametrize(
+    ("last_event", "status"),
+    [
+        (b"data: [DONE]\n\n", 200),
+        (b'event: message_stop\ndata: {"type":"message_stop"}\n\n', 200),
+        (b'data: {"type": "response.completed", "response": {}}\r\n\r\n', 200),
+        (b'data: {"type": "response.created", "response": {}}\n\n', 499),
+        (b'data: {"text": "[DONE]"}\n\n', 499),
+        (b"data: []\n\n", 499),
+    ],
+)
+def test_a_client_that_leaves_with_the_last_event_was_answered(
+    last_event: bytes, status: int, tokenizer: Tokenizer, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        upstream = Lingering(tokenizer, "[]", pause=0.2)
+        upstream.last_event = last_event
+        async with gateway_before(upstream.running()) as g:
+            async with g.client.post(f"{g.url}/v1/embeddings", data=b"{}") as response:
+                came = b""
+                while not came.endswith(last_event):
+                    came += await response.content.readany()
+            while not upstream.disconnects:
+                await asyncio.sleep(0.01)
+
+    with caplog.at_level(logging.INFO, "dsv4.serve"):
+        run(scenario(), seconds=20)
+    lines = [getattr(record, "dsv4_fields", {}) for record in caplog.records]
+    assert [line["status"] for line in lines if "status" in line] == [status]
+
+
 def test_an_engine_that_is_drained_is_not_asked(tokenizer: Tokenizer) -> None:
     async def scenario() -> None:
         first, second = Embeddings(tokenizer, "[]"), Embeddings(tokenizer, "[]")

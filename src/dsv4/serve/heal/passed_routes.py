@@ -150,6 +150,10 @@ async def pass_on(
                 backend = cast(PassingBackend, server.engines.able.backend)
                 request = backend.passed(method, address, run.data)
                 return await asgi.while_connected(run.copy(request, turn), receive)
+    except asgi.ClientGone:
+        if not run.has_said_all:
+            raise
+        return run.status
     except BackendError as error:
         if not run.has_begun:
             raise
@@ -193,6 +197,20 @@ class PassedRun:
     def has_begun(self) -> bool:
         return bool(self.status)
 
+    @property
+    def has_said_all(self) -> bool:
+        """Whether the client has the last event of a stream. Codex closes its connection then, and
+        does not wait for the end of the body."""
+        line = bytes(self._tail).rstrip().rpartition(b"\n")[2]
+        data = line.removeprefix(b"data:").strip()
+        if data == b"[DONE]":
+            return True
+        try:
+            event = json.loads(data)
+        except ValueError:
+            return False
+        return isinstance(event, dict) and event.get("type") in _LAST_EVENTS
+
     async def copy(
         self, request: AbstractAsyncContextManager[PassedAnswer], turn: asyncio.Event
     ) -> int:
@@ -205,8 +223,8 @@ class PassedRun:
             self.status = answer.status
             await self._send(asgi.send_start(answer.status, headers))
             while piece := await answer.read():
-                self._keep(piece)
                 await self._send({"type": "http.response.body", "body": piece, "more_body": True})
+                self._keep(piece)
             await self._send({"type": "http.response.body", "body": b""})
             return answer.status
 
@@ -235,6 +253,13 @@ class PassedRun:
 
 
 _JSON = "application/json"
+# Of Messages, and of Responses. Nothing follows them.
+_LAST_EVENTS = (
+    "message_stop",
+    "response.completed",
+    "response.incomplete",
+    "response.failed",
+)
 _USAGE = re.compile(r'"usage"\s*:\s*(?=\{)')
 
 
