@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import random
 import re
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,15 @@ from typing import Any
 import pytest
 
 import dsv4
+from changing import changed
+from dsv4._inputs.line_shapes import (
+    LineConversation,
+    line_conversations,
+    line_pair,
+    line_with_label,
+)
 from dsv4.dataset import BadLine, DatasetError, DatasetOptions, Summary, encode_files
+from parts import fewer
 from rows import each_row
 from small_vocabulary import write_small_vocabulary
 
@@ -811,3 +821,85 @@ def test_labels_and_pairs_in_parquet(vocabulary: Path, tmp_path: Path) -> None:
             else:
                 assert row["prompt_ids"] == by_hand([Q], vocabulary)[0]
             assert row.get("label") == line.get("label")
+
+
+# Lines of every kind, with every field in which more than a text may stand.
+ASKED, GIVEN = {"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}
+CALL = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+CALLING = {"role": "assistant", "reasoning": "R", "tool_calls": [CALL], "trainable": 1}
+FULL_LINES: list[dict[str, Any]] = [
+    {
+        "messages": [ASKED, CALLING, {"role": "tool", "tool_call_id": "1", "content": "x"}, GIVEN],
+        "tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}],
+        "loss_mask": [0, 1, 0, 1],
+        "system": "Be kind",
+    },
+    {
+        "messages": [ASKED, {"role": "assistant", "parts": ["Hello"], "masked": 0}],
+        "functions": None,
+        "chat_template_kwargs": {"thinking": True, "custom_instructions": ""},
+        "conversation": [ASKED],
+    },
+    {
+        "conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello"}],
+        "tools": "[]",
+    },
+    {"instruction": "Hi", "input": "", "output": "Hello", "history": [["One", "Eins"]]},
+    {"prompt": [ASKED], "completion": [{**GIVEN, "thinking_blocks": [{"thinking": "R"}]}]},
+    {"query": "Hi", "answer": "Hello", "solution": "Hello", "cot": "R", "context": ""},
+    {"prompt": "Hi", "chosen": "Hello", "rejected": "No"},
+    {"chosen": [ASKED, GIVEN], "rejected": [ASKED, {**GIVEN, "content": "No"}]},
+    {
+        "input": {"messages": [ASKED]},
+        "preferred_output": [GIVEN],
+        "non_preferred_output": [{**GIVEN, "content": "No"}],
+    },
+    {"messages": [ASKED, GIVEN], "rejected_response": "No", "kto_tag": True},
+    {"prompt": "Hi", "completion": "Hello", "label": True},
+    {
+        "instructions": "Be kind",
+        "input": [{"type": "message", "role": "user", "content": "Hi"}],
+        "output": [{"type": "message", "role": "assistant", "content": [{"text": "Hello"}]}],
+    },
+    {
+        "max_tokens": 9,
+        "system": [{"type": "text", "text": "Be kind"}],
+        "messages": [
+            {"role": "user", "content": [{"type": "text", "text": "Hi"}]},
+            {"role": "assistant", "content": [{"type": "thinking", "thinking": "R"}]},
+        ],
+    },
+]
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ({"messages": [5, GIVEN], "loss_mask": [1, 1]}, r"messages\[0\]: found 5"),
+        (
+            {
+                "input": {"messages": 5},
+                "preferred_output": [GIVEN],
+                "non_preferred_output": [GIVEN],
+            },
+            "input.messages: found 5, expected a list of messages",
+        ),
+    ],
+)
+def test_what_is_no_message_is_refused_at_its_place(line: Any, problem: str) -> None:
+    with pytest.raises(dsv4.Error, match=problem):
+        line_conversations(line)[0].request.encode()
+
+
+@pytest.mark.parametrize("read", [line_conversations, line_pair, line_with_label])
+def test_a_changed_line_is_read_or_refused(read: Callable[[object], Iterable[object]]) -> None:
+    dice, refused, count = random.Random(read.__name__), 0, fewer(6000, 20)
+    for _ in range(count):
+        line = changed(dice.choice(FULL_LINES), dice)
+        try:
+            for each in read(line):
+                if isinstance(each, LineConversation):
+                    each.request.encode()
+        except dsv4.Error:
+            refused += 1
+    assert 0 < refused < count

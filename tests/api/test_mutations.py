@@ -5,69 +5,18 @@ from __future__ import annotations
 import copy
 import json
 import random
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from captured import PROTOCOLS, REQUESTS
 
+from changing import changed
 from dsv4.api import ApiError
 from dsv4.api.request_fields import MAX_DEPTH, is_json
 from parts import fewer, part
 from rows import each_row
 
 MUTATIONS = fewer(250, 3)  # of each request
-ODD: tuple[Any, ...] = (
-    *(None, True, False, 0, 1, -1, 5, 2**70, 0.5, -1e308, "", "x", "\ud800", "null", "{", "{}"),
-    *("[1]", "tool", "auto", "function", "text", "image", [], {}, [None], [[]], [{}], {"": None}),
-    *([1], ["x"], {"type": 5}, {"type": "text"}, {"type": "x"}, {"role": "user"}, {"name": "x"}),
-    *({"role": "system", "content": "x"}, {"role": "assistant", "content": "x"}, {"text": 5}),
-    *(
-        {"role": "developer", "content": [{"type": "text"}]},
-        {"type": "image"},
-        {"type": "image_url"},
-    ),
-    *({"type": "tool_use"}, {"type": "tool_result"}, {"type": "document"}, {"type": "reasoning"}),
-    *({"type": "function_call"}, {"type": "function_call_output"}, {"type": "item_reference"}),
-    *({"type": "custom", "name": "x"}, {"type": "namespace"}, {"type": "thinking"}, "x" * 300),
-)
-
-
-def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Every place of a body, outermost first."""
-    yield path
-    if isinstance(value, list):
-        value = dict(enumerate(value))
-    for key, item in value.items() if isinstance(value, dict) else ():
-        yield from places(item, (*path, key))
-
-
-def mutated(body: Any, dice: random.Random) -> Any:
-    """A copy with one to three changes."""
-    body = copy.deepcopy(body)
-    for _ in range(dice.choice((1, 1, 1, 2, 3))):
-        where = dice.choice([path for path in places(body) if path])
-        holder = body
-        for key in where[:-1]:
-            holder = holder[key]
-        change(holder, where[-1], dice)
-    return body
-
-
-def change(holder: Any, key: Any, dice: random.Random) -> None:
-    kind = dice.randrange(5)
-    if kind == 0:
-        del holder[key]
-    elif kind == 1 and isinstance(holder, list):
-        holder.insert(key, copy.deepcopy(dice.choice(holder)))
-    elif kind == 2 and isinstance(holder, list):
-        dice.shuffle(holder)
-    elif kind == 3 and isinstance(holder, dict):
-        holder[dice.choice((key, "type", "role", "content", "name", "x"))] = copy.deepcopy(
-            dice.choice(ODD)
-        )
-    else:
-        holder[key] = copy.deepcopy(dice.choice(ODD))
 
 
 @each_row("name", part(list(REQUESTS), 3))
@@ -77,7 +26,7 @@ def test_a_changed_request_is_read_or_refused_with_a_path(name: str) -> None:
     dice = random.Random(name)
     refused = 0
     for _ in range(MUTATIONS):
-        body = mutated(request["body"], dice)
+        body = changed(request["body"], dice)
         before = repr(body)
         given = body if dice.random() < 0.5 else json.dumps(body).encode()
         error = None

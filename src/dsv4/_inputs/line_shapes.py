@@ -373,7 +373,7 @@ def _masked(transcript: Transcript, mask: list[Any], name: str) -> Transcript:
         raise InputError(f"{name}: found {short_repr(mask)}, expected 0 or 1 for each message")
     return [
         PlacedMessage({**message, "weight": int(weight)}, place)
-        if weight or role_of(message) == "assistant"
+        if _is_dict(message) and (weight or role_of(message) == "assistant")
         else PlacedMessage(message, place)
         for (message, place), weight in zip(transcript, mask, strict=True)
     ]
@@ -800,8 +800,11 @@ def _pair_parts(line: Line) -> tuple[Line, Transcript, Transcript, Transcript]:
     if _OPENAI_PAIRS[0] in line:
         inner = line.get("input")
         inner = inner if isinstance(inner, dict) else {}
+        before = inner.get("messages") or []
+        if not isinstance(before, list):
+            raise InputError(f"input.messages: {mismatch(before, 'a list of messages')}")
         chosen, rejected = (_answer_turns(line.get(name), (name,)) for name in _OPENAI_PAIRS)
-        return inner, _listed(inner.get("messages") or [], ("input", "messages")), chosen, rejected
+        return inner, _listed(before, ("input", "messages")), chosen, rejected
     if "rejected_response" in line and _is_list(line, "messages"):
         whole = _listed(line["messages"], ("messages",))
         if role_of(whole[-1].message if whole else None) != "assistant":
