@@ -116,6 +116,9 @@ SCHEMAS: tuple[Any, ...] = (
     {"type": "object", "properties": {"a": {"pattern": "("}}},
     {"type": "object", "properties": {"a": {"$ref": "#/$defs/x"}}},
     {"type": "object", "properties": {"a": {"$ref": "#/$defs/x"}}, "$defs": {"x": {}}},
+    {"type": "object", "properties": {"a": {"$ref": "#x"}}},
+    {"type": "object", "properties": {"a": {"$ref": "https://example.com/x"}}},
+    {"type": "object", "properties": {"a": {"pattern": "\\p{L}"}}},
     {"type": "object", "items": [{"type": "string"}]},
     {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object", "items": [{}]},
     {"$schema": "https://example.com/schema", "type": "object"},
@@ -149,6 +152,18 @@ def test_schemas_as_the_installed_recipe_takes_them(
     function = {"name": "f", "parameters": schema, "strict": strict}
     body = {**ASKED, "tools": [{"type": "function", "function": function}]}
     assert rendered(body, "recipe-0.2.0", dialect) == live(body, dialect)
+
+
+def test_schemas_without_the_validator(monkeypatch: pytest.MonkeyPatch) -> None:
+    parameters = {"type": "object", "required": None}
+    body = {
+        **ASKED,
+        "tools": [{"type": "function", "function": {"name": "f", "parameters": parameters}}],
+    }
+    with pytest.raises(dsv4.EncodeError, match=r'required: .*null is not of type "array"'):
+        profiles.render(body, "recipe-0.2.0")
+    monkeypatch.setattr("dsv4.profiles.recipe_schemas.has_validator", lambda: False)
+    assert '"required": null' in profiles.render(body, "recipe-0.2.0")
 
 
 ARGUMENTS = (

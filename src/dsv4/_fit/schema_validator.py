@@ -80,11 +80,9 @@ def validator_of(schema: Schema) -> SchemaValidator | None:
 
 
 def _new_validator(text: str) -> SchemaValidator:
-    schema = json.loads(text)
     library = import_module("jsonschema_rs")
-    return SchemaValidator(
-        schema, library.validator_for(schema, offline=True, validate_formats=False)
-    )
+    compiled = library.validator_for(text, offline=True, validate_formats=False)
+    return SchemaValidator(json.loads(text), compiled)
 
 
 def _usable_validator(text: str) -> SchemaValidator | None:
@@ -98,18 +96,26 @@ def _usable_validator(text: str) -> SchemaValidator | None:
 _kept_validator = lru_cache(256)(_usable_validator)
 
 
-def schema_error(schema: Schema) -> str | None:
-    """Why a schema is none, in the validator's words. Where it refers to is not looked at."""
+def schema_problem(schema: object) -> SchemaProblem | None:
+    """What is wrong with a schema. None where nothing is, or nobody can say."""
     try:
         _new_validator(json.dumps(schema))
     except (TypeError, ValueError, RecursionError) as error:
-        kind = getattr(error, "kind", None)
-        if kind is None or kind.name in ("$ref", "referencing"):
-            return None
-        problem = _problem(error)
-        path = ".".join(map(str, problem.path))
-        return f"{path}: {problem.text}" if path else problem.text
+        return _problem(error) if hasattr(error, "kind") else None
     return None
+
+
+# The keywords of problems with what a schema refers to.
+OF_REFERENCES = ("$ref", "referencing")
+
+
+def schema_error(schema: Schema) -> str | None:
+    """Why a schema is none, in the validator's words. Where it refers to is not looked at."""
+    problem = schema_problem(schema)
+    if problem is None or problem.keyword in OF_REFERENCES:
+        return None
+    path = ".".join(map(str, problem.path))
+    return f"{path}: {problem.text}" if path else problem.text
 
 
 def _problem(error: Any) -> SchemaProblem:

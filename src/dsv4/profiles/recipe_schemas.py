@@ -1,19 +1,16 @@
 """JSON Schemas as deepseek-recipe takes them: whether a value is one, and how the parameters of a
 tool with `strict: true` are rebuilt.
 
-One row for each keyword of draft 2020-12 says what its value must be; earlier drafts, when a
-schema names one, differ in two keywords. Of strict parameters only the keys of a table come
-through, in its order.
+Of strict parameters only the keys of a table come through, in its order.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias, TypeGuard
+from typing import Any, TypeAlias
 
-from dsv4._encode.tools import to_json
-from dsv4.errors import EncodeError, short_repr
+from dsv4._fit.schema_validator import OF_REFERENCES, has_validator, schema_problem
+from dsv4.errors import EncodeError, Location, location_of
 from dsv4.profiles.server_requests import (
     Object,
     list_at,
@@ -23,180 +20,34 @@ from dsv4.profiles.server_requests import (
     text_at,
     unexpected,
 )
-from dsv4.schema import TYPES, has_type, resolve
+from dsv4.schema import has_type, resolve
 
 # Whether a value is a JSON Schema.
 
 
-# A value and its path in the request.
-Located: TypeAlias = tuple[object, str]
-# Finds the schemas inside a keyword's value and their paths, or raises.
-KeywordRule: TypeAlias = Callable[[object, str], Iterator[Located]]
-
-_DRAFT_2020 = "https://json-schema.org/draft/2020-12/schema"
-_OLDER = re.compile(r"https?://json-schema\.org/(draft-0[467]/schema|draft/2019-09/schema)#?")
-
-
 def check_schema(schema: object, path: str) -> None:
-    """Raise an `EncodeError` that says where a value is no JSON Schema."""
-    rules = _OLDER_RULES if _is_older(schema, f"{path}.$schema") else _RULES
-    waiting: list[Located] = [(schema, path)]
-    references: list[tuple[str, str]] = []
-    while waiting:
-        inner, at = waiting.pop()
-        if isinstance(inner, bool):
-            continue
-        if not isinstance(inner, dict):
-            raise _invalid(inner, 'of types "boolean", "object"', at)
-        for keyword, value in inner.items():
-            if keyword in rules:
-                waiting += rules[keyword](value, f"{at}.{keyword}")
-        if isinstance(inner.get("$ref"), str):
-            references.append((inner["$ref"], f"{at}.$ref"))
-    for reference, at in references:
-        # Only pointers into the schema itself are looked at.
-        if reference.startswith("#/") and resolve(reference, schema) is None:
-            raise server_refusal(at, f"found {short_repr(reference)}, which points nowhere")
+    """Raise an `EncodeError` that says where a value is no JSON Schema. The validator is the one
+    that deepseek-recipe has; where it is not installed, any value is taken for one."""
+    problem = schema_problem(schema) if has_validator() else None
+    if problem is None:
+        return
+    place = problem.path
+    if problem.keyword in OF_REFERENCES:
+        place = next(_lost_references(schema, schema, ()), ("$schema",))
+    raise EncodeError((*location_of(path), *place), problem.text)
 
 
-def _invalid(value: object, expected: str, path: str) -> EncodeError:
-    """The refusal of a value, in the words of the library that checks schemas."""
-    return server_refusal(path, f"{to_json(value)} is not {expected}")
-
-
-def _is_older(schema: object, path: str) -> bool:
-    """Whether a schema names a draft before 2020-12."""
-    name = schema.get("$schema", _DRAFT_2020) if isinstance(schema, dict) else _DRAFT_2020
-    if not isinstance(name, str):
-        raise _invalid(name, 'of type "string"', path)
-    if name.rstrip("#") == _DRAFT_2020:
-        return False
-    if not _OLDER.fullmatch(name):
-        raise server_refusal(path, f"found {short_repr(name)}, which is no draft of JSON Schema")
-    return True
-
-
-def _is_number(value: object) -> TypeGuard[int | float]:
-    return has_type(value, ("number",))
-
-
-def _plain_rule(expected: str, holds: Callable[[object], bool]) -> KeywordRule:
-    """A rule for a value that holds no schemas."""
-
-    def rule(value: object, path: str) -> Iterator[Located]:
-        if not holds(value):
-            raise _invalid(value, expected, path)
-        return iter(())
-
-    return rule
-
-
-def _one_schema(value: object, path: str) -> Iterator[Located]:
-    return iter([(value, path)])
-
-
-def _schemas(value: object, path: str) -> Iterator[Located]:
-    if not isinstance(value, list) or not value:
-        raise _invalid(value, 'of type "array"', path)
-    return ((item, f"{path}[{n}]") for n, item in enumerate(value))
-
-
-def _named_schemas(value: object, path: str) -> Iterator[Located]:
-    if not isinstance(value, dict):
-        raise _invalid(value, 'of type "object"', path)
-    return ((item, f"{path}.{name}") for name, item in value.items())
-
-
-def _patterned_schemas(value: object, path: str) -> Iterator[Located]:
-    schemas = _named_schemas(value, path)
-    if isinstance(value, dict) and not all(map(_is_pattern, value)):
-        raise _invalid(value, 'a "regex"', path)
-    return schemas
-
-
-def _dependencies(value: object, path: str) -> Iterator[Located]:
-    schemas = _named_schemas(value, path)
-    return ((item, at) for item, at in schemas if not _is_names(item))
-
-
-def _schema_or_schemas(value: object, path: str) -> Iterator[Located]:
-    return _schemas(value, path) if isinstance(value, list) else _one_schema(value, path)
-
-
-def _is_names(value: object) -> TypeGuard[list[str]]:
-    return (
-        isinstance(value, list)
-        and all(isinstance(item, str) for item in value)
-        and len(set(value)) == len(value)
-    )
-
-
-def _is_types(value: object) -> bool:
-    names = [value] if isinstance(value, str) else value
-    return _is_names(names) and bool(names) and all(name in TYPES for name in names)
-
-
-def _is_pattern(value: object) -> bool:
-    if not isinstance(value, str):
-        return False
-    try:
-        re.compile(value)
-    except (re.error, RecursionError, OverflowError):
-        return False
-    return True
-
-
-_text = _plain_rule('of type "string"', lambda value: isinstance(value, str))
-_flag = _plain_rule('of type "boolean"', lambda value: isinstance(value, bool))
-_list = _plain_rule('of type "array"', lambda value: isinstance(value, list))
-_number_rule = _plain_rule('of type "number"', _is_number)
-_above_zero = _plain_rule("a number above 0", lambda value: _is_number(value) and value > 0)
-_pattern = _plain_rule('a "regex"', _is_pattern)
-_names = _plain_rule('of type "array"', _is_names)
-_types = _plain_rule("valid under any of the schemas listed in the 'anyOf' keyword", _is_types)
-_count = _plain_rule(
-    'of type "integer"',
-    lambda value: _is_number(value) and value >= 0 and has_type(value, ("integer",)),
-)
-_anchor = _plain_rule(
-    'of type "string"',
-    lambda value: isinstance(value, str) and bool(re.match(r"[A-Za-z_][-A-Za-z0-9._]*\Z", value)),
-)
-_named_names = _plain_rule(
-    'of type "object"',
-    lambda value: isinstance(value, dict) and all(map(_is_names, value.values())),
-)
-
-_RULES: dict[str, KeywordRule] = {
-    **dict.fromkeys(("properties", "$defs", "definitions", "dependentSchemas"), _named_schemas),
-    "patternProperties": _patterned_schemas,
-    **dict.fromkeys(("allOf", "anyOf", "oneOf", "prefixItems"), _schemas),
-    **dict.fromkeys(("not", "if", "then", "else", "items", "contains"), _one_schema),
-    **dict.fromkeys(("additionalProperties", "propertyNames", "contentSchema"), _one_schema),
-    **dict.fromkeys(("unevaluatedItems", "unevaluatedProperties"), _one_schema),
-    "dependencies": _dependencies,
-    "dependentRequired": _named_names,
-    "type": _types,
-    "required": _names,
-    **dict.fromkeys(("enum", "examples"), _list),
-    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _number_rule),
-    "multipleOf": _above_zero,
-    **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems"), _count),
-    **dict.fromkeys(("minProperties", "maxProperties", "minContains", "maxContains"), _count),
-    "pattern": _pattern,
-    **dict.fromkeys(("uniqueItems", "deprecated", "readOnly", "writeOnly"), _flag),
-    **dict.fromkeys(("title", "description", "$comment", "format", "$id", "$ref"), _text),
-    **dict.fromkeys(("$dynamicRef", "contentEncoding", "contentMediaType"), _text),
-    **dict.fromkeys(("$anchor", "$dynamicAnchor"), _anchor),
-}
-_OLDER_RULES: dict[str, KeywordRule] = {
-    **_RULES,
-    "items": _schema_or_schemas,
-    **dict.fromkeys(
-        ("exclusiveMinimum", "exclusiveMaximum"),
-        _plain_rule('of type "number"', lambda value: isinstance(value, (int, float))),
-    ),
-}
+def _lost_references(value: object, root: object, place: Location) -> Iterator[Location]:
+    """Where references stand that lead nowhere: the validator does not say."""
+    if isinstance(value, list):
+        for n, item in enumerate(value):
+            yield from _lost_references(item, root, (*place, n))
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            is_reference = name in ("$ref", "$dynamicRef") and isinstance(item, str)
+            if is_reference and resolve(item, root) is None:
+                yield (*place, name)
+            yield from _lost_references(item, root, (*place, name))
 
 
 # The parameters of a tool with `strict: true`.
@@ -302,10 +153,11 @@ def _integer(value: object, path: str) -> int:
     return value
 
 
-def _strict_number(value: object, path: str) -> int | float:
-    if not _is_number(value):
+def _strict_number(value: Any, path: str) -> int | float:
+    if not has_type(value, ("number",)):
         raise unexpected(value, "a number", path)
-    return value
+    number: int | float = value
+    return number
 
 
 _BOUNDS = ("const", "default", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")

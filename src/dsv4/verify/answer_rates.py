@@ -119,9 +119,7 @@ RATES = (
         _is_object,
     ),
     AnswerRate(
-        "calls-often",
-        _asking("Call the tool weather for Paris, now.", **_TOOLS),
-        _is_right_call,
+        "calls-often", _asking("Call the tool weather for Paris, now.", **_TOOLS), _is_right_call
     ),
     AnswerRate(
         "calls-required",

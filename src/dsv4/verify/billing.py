@@ -15,12 +15,7 @@ from dsv4.verify.probes import PROBES, Probe
 from dsv4.verify.report import ServerFinding
 from dsv4.verify.server_client import Reply
 from dsv4.verify.token_counts import PromptCounter
-from dsv4.verify.usage_fields import (
-    cached_tokens,
-    completion_tokens,
-    prompt_tokens,
-    token_number,
-)
+from dsv4.verify.usage_fields import cached_tokens, completion_tokens, prompt_tokens, token_number
 from dsv4.verify.verdicts import ServerVerdict
 
 # One odd answer is an accident.

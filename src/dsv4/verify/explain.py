@@ -18,13 +18,7 @@ from dsv4.verify.counting_checks import ROUNDED, counting_doubt, repeated_counts
 from dsv4.verify.fits import Fits
 from dsv4.verify.forecast_sources import Forecasts
 from dsv4.verify.hypotheses import Forecaster, Hypothesis, clean_servers, forecasts_of_probes
-from dsv4.verify.nearest import (
-    in_turn,
-    nearest,
-    nearest_of_varying,
-    two_by_request,
-    two_servers,
-)
+from dsv4.verify.nearest import in_turn, nearest, nearest_of_varying, two_by_request, two_servers
 from dsv4.verify.observations import Observation
 from dsv4.verify.pattern_search import added_where, late_patterns, pattern_of
 from dsv4.verify.probes import PROBES, is_mixed

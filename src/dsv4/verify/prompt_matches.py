@@ -19,10 +19,7 @@ _NOWHERE: frozenset[TextPlace] = frozenset()
 
 
 def is_shown(
-    forecasts: Forecasts,
-    hypothesis: Hypothesis,
-    observation: Observation,
-    other: int | None = None,
+    forecasts: Forecasts, hypothesis: Hypothesis, observation: Observation, other: int | None = None
 ) -> bool:
     """Whether a prompt that the server shows is the one that is forecast; with a text of its own
     somewhere, in place of so many tokens, where `other` is given."""

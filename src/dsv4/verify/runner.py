@@ -21,12 +21,7 @@ from dsv4.verify.doubts import MOST_REPEATS, MOST_REPEATS_QUICKLY, next_doubts
 from dsv4.verify.explain import explain
 from dsv4.verify.hypotheses import Forecaster, forecasts_of_probes
 from dsv4.verify.observations import Observation
-from dsv4.verify.output_checks import (
-    adapted_finding,
-    cache_findings,
-    call_findings,
-    other_routes,
-)
+from dsv4.verify.output_checks import adapted_finding, cache_findings, call_findings, other_routes
 from dsv4.verify.own_word import OWN_WORD_REQUESTS, OwnWord, own_word
 from dsv4.verify.picture_checks import IMAGE_REQUESTS, picture_findings
 from dsv4.verify.probes import CROWDED, PROBES, Probe, probes, requests_of_probes, words
@@ -331,10 +326,7 @@ class ServerRun:
             for n in range(probe.repeats)
         ]
         self._planned_counts = len({each.probe.id for each in askings})
-        for part, parallel in (
-            (askings[:SENT_ALONE], 1),
-            (askings[SENT_ALONE:], self._parallel),
-        ):
+        for part, parallel in ((askings[:SENT_ALONE], 1), (askings[SENT_ALONE:], self._parallel)):
             for _ in self._sender.ask_all(part, parallel):
                 pass
             if self._sender.silent >= MOST_SILENCE:
