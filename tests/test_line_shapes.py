@@ -841,7 +841,13 @@ FULL_LINES: list[dict[str, Any]] = [
         "conversation": [ASKED],
     },
     {
-        "conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello"}],
+        "conversations": [
+            {"from": "human", "value": "Hi"},
+            {"from": "gpt", "value": "Hello", "tool_calls": [CALL]},
+            {"from": "tool", "value": "x"},
+            {"from": "function_call", "value": '{"name": "f", "arguments": {}}'},
+            {"from": "observation", "value": "x"},
+        ],
         "tools": "[]",
     },
     {"instruction": "Hi", "input": "", "output": "Hello", "history": [["One", "Eins"]]},
@@ -883,6 +889,19 @@ FULL_LINES: list[dict[str, Any]] = [
                 "non_preferred_output": [GIVEN],
             },
             "input.messages: found 5, expected a list of messages",
+        ),
+        *(
+            (
+                {
+                    "conversations": [
+                        {"from": "human", "value": "Hi"},
+                        {"from": "gpt", "value": "Hello", "tool_calls": calls},
+                        {"from": "tool", "value": "x"},
+                    ]
+                },
+                r"conversations\[2\]: found a result, expected a call before it",
+            )
+            for calls in ("ab", 5, [5], [{}], {"a": 1})
         ),
     ],
 )

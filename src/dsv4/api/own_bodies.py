@@ -97,9 +97,10 @@ def _open_id(before: list[dict[str, Any]], path: str) -> str:
     """The id of the call that a result answers: the first that has none yet."""
     for answered, message in enumerate(reversed(before)):
         if message["role"] != "tool":
-            calls = message.get("tool_calls") or ()
-            if answered < len(calls):
-                return str(calls[answered]["id"])
+            calls = message.get("tool_calls")
+            listed = calls[answered:] if isinstance(calls, list) else []
+            if listed and isinstance(listed[0], dict) and "id" in listed[0]:
+                return str(listed[0]["id"])
             break
     problem = "found a result, expected a call before it that it answers"
     raise NotAConversation(problem, path=path)
