@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dsv4.errors import OptionError
 from dsv4.trajectories import BreakCause, PromptBase, RecordedCall, TokenRun, build
-from dsv4.trajectories.recorded_calls import digest_of, pack_call, unpack_call
+from dsv4.trajectories.recorded_calls import new_digest, pack_call, packed_ids, unpack_call
 from dsv4.trajectories.session_file import call_after_base
 
 
@@ -21,6 +21,12 @@ def call(id: str, prompt: Sequence[int], sampled: Sequence[int], **rest: Any) ->
     logprobs = [-token / 100 for token in sampled]
     run = TokenRun(list(sampled), True, logprobs)
     return RecordedCall(id, int(id[1:]), list(prompt), (run,) if sampled else (), **rest)
+
+
+def digest_of(ids: Sequence[int]) -> str:
+    digest = new_digest()
+    digest.update(packed_ids(ids))
+    return digest.hexdigest()
 
 
 def kinds(calls: Sequence[RecordedCall], **options: Any) -> list[tuple[str, str | None]]:

@@ -32,7 +32,7 @@ from dsv4.verify import (
 from dsv4.verify.answers import value_at
 from dsv4.verify.choice import MOST_QUICK, likely_servers
 from dsv4.verify.doubts import MOST_REPEATS
-from dsv4.verify.hypotheses import SERVERS, clean_servers
+from dsv4.verify.hypotheses import clean_servers
 from dsv4.verify.own_word import OWN_WORD_REQUESTS
 from dsv4.verify.probes import PROBES, probes
 from dsv4.verify.prompt_routes import ROUTES
@@ -387,7 +387,7 @@ class TestFindings:
         kept = next(f for f in report.findings if f.id == "tools-kept-at-none")
         assert (kept.verdict, report.groups["tools"]) == ("differs", "differs")
 
-    @pytest.mark.parametrize("profile", SERVERS)
+    @pytest.mark.parametrize("profile", profiles.PROFILES)
     def test_own_ways_change_nothing_on_their_server(self, profile: str) -> None:
         clean = server(profile, "v4")
         for id in OWN_WAYS[clean.server.family]:

@@ -32,22 +32,21 @@ class Section:
     response_format: Any
 
 
-def sections(text: str, dialect: Dialect, start: int = 0, end: int | None = None) -> list[Section]:
-    """Every section in a stretch of text that is written exactly as the format writes it."""
-    end = len(text) if end is None else end
-    return list(_SectionReader(text, dialect, end).read(start))
+def sections(text: str, dialect: Dialect) -> list[Section]:
+    """Every section in a text that is written exactly as the format writes it."""
+    return list(_SectionReader(text, dialect).read())
 
 
 class _SectionReader:
-    """Reads sections in a text up to `end`."""
+    """Reads the sections in a text."""
 
-    def __init__(self, text: str, dialect: Dialect, end: int) -> None:
-        self._text, self._end = text, end
+    def __init__(self, text: str, dialect: Dialect) -> None:
+        self._text, self._end = text, len(text)
         self._opening, self._closing = BLANK_LINE + dialect.tools_open, dialect.tools_close
         self._format = BLANK_LINE + dialect.texts.response_format
 
-    def read(self, at: int) -> Iterator[Section]:
-        next_tools, next_format = self._find(self._opening, at), self._find(self._format, at)
+    def read(self) -> Iterator[Section]:
+        next_tools, next_format = self._find(self._opening, 0), self._find(self._format, 0)
         while min(next_tools, next_format) < self._end:
             if next_tools < next_format:
                 section = self._tools_at(next_tools)
@@ -65,13 +64,13 @@ class _SectionReader:
 
     def _find(self, wanted: str, at: int) -> int:
         """Where a text stands, or the end."""
-        place = self._text.find(wanted, at, self._end)
+        place = self._text.find(wanted, at)
         return self._end if place < 0 else place
 
     def _tools_at(self, at: int) -> Section | None:
         # A line break in a JSON string is written as an escape: the first closing text is the one.
         start = at + len(self._opening)
-        stop = self._text.find(self._closing, start, self._end)
+        stop = self._text.find(self._closing, start)
         if stop < 0:
             return None
         try:
@@ -84,7 +83,7 @@ class _SectionReader:
         return Section(at, stop + len(self._closing), tools, None)
 
     def _format_at(self, at: int) -> Section | None:
-        if not self._text.startswith(self._format, at, self._end):
+        if not self._text.startswith(self._format, at):
             return None
         start = at + len(self._format)
         line = self._text[start : self._find("\n", start)]  # as JSON is written, it is in one

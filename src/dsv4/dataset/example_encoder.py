@@ -46,7 +46,7 @@ from dsv4._inputs.line_shapes import (
 from dsv4.api.ignored_fields import server_fields
 from dsv4.api.own_bodies import role_of
 from dsv4.dataset import dataset_notes, output_formats
-from dsv4.dataset.dataset_errors import BadLine
+from dsv4.dataset.dataset_errors import BadLine, DatasetError
 from dsv4.dataset.dataset_notes import LineNotes
 from dsv4.dataset.dataset_options import DatasetOptions
 from dsv4.dataset.dataset_pictures import picture_address, picture_folder, picture_size
@@ -479,7 +479,7 @@ class ChunkEncoder:
         if most is None or length <= most:
             return draft
         if self.job.options.too_long == "fail":
-            raise ExampleTooLong(f"found {length} tokens, expected at most {most}")
+            raise DatasetError(f"found {length} tokens, expected at most {most}")
         shortened = None
         if self.job.options.too_long == "cut":
             shortened = self._cut_after_turn(draft, most)
@@ -559,11 +559,11 @@ class ChunkEncoder:
         images = list(draft.prompt.images) if draft.prompt is not None else []
         if images and self.job.format_name in output_formats.ARRAY_FORMATS:
             problem = f"found {len(images)} images, which .{self.job.format_name} has no place for"
-            raise UnsupportedByFormat(f"{problem}: expected .jsonl or .parquet")
+            raise DatasetError(f"{problem}: expected .jsonl or .parquet")
         if images and self.job.layout.images is None:
             problem = f"found {len(images)} images, which the columns have no place for"
             hint = "expected text, --for trl-vision or ms-swift, or no trainer"
-            raise UnsupportedByFormat(f"{problem}: {hint}")
+            raise DatasetError(f"{problem}: {hint}")
         if not self.job.images:
             return None
         if not images:
@@ -657,7 +657,7 @@ class ChunkEncoder:
         most = self.job.max_length
         if most is not None and length > most:
             if self.job.options.too_long == "fail":
-                raise ExampleTooLong(f"found {length} tokens, expected at most {most}")
+                raise DatasetError(f"found {length} tokens, expected at most {most}")
             tally.note(dataset_notes.TOO_LONG)
             return
         texts = None
@@ -750,7 +750,7 @@ def _check_texts(prompt: Prompt, side: _EncodedSide, eos: int) -> None:
     """Raises where a trainer that reads texts would train on other tokens than those meant."""
     if prompt.images:
         problem = f"found {len(prompt.images)} images, which the columns have no place for"
-        raise UnsupportedByFormat(f"{problem}: expected text, or no trainer")
+        raise DatasetError(f"{problem}: expected text, or no trainer")
     check_spelled_tokens(prompt)
     if not all(side.mask):
         problem = "found more than one answer, or a weight of 0, after the prompt"
@@ -797,14 +797,6 @@ def _says_something(message: Mapping[str, Any], text: str) -> bool:
         or any(_VISIBLE.search(each) for each in thoughts if isinstance(each, str))
         or any(isinstance(part, dict) and part.get("type") != "text" for part in parts)
     )
-
-
-class UnsupportedByFormat(Error):
-    """Something that the output format cannot hold."""
-
-
-class ExampleTooLong(Error):
-    """An example of more tokens than were asked for."""
 
 
 def _carried_columns(

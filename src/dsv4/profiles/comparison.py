@@ -17,6 +17,7 @@ from dsv4.profiles import server_requests as server
 from dsv4.profiles.profile import Profile, profile_named, render
 from dsv4.profiles.request_facts import RequestFact
 from dsv4.profiles.server_requests import Object, RequestBody, ThinkingMode
+from dsv4.tokens.coder import common_prefix_length
 
 # The table: a row for each difference, a cell for each server.
 
@@ -125,7 +126,7 @@ def compare(
     """
     sides = _side(body, first, dialect), _side(body, second, dialect)
     texts = tuple(side.prompt or "" for side in sides)
-    shared = _same_start(*texts)
+    shared = common_prefix_length(*texts)
     same = sides[0].prompt == sides[1].prompt is not None
     reasons = () if same else tuple(_reasons(server.as_object(body), sides, dialect))
     return Comparison(*sides, shared, reasons)
@@ -139,11 +140,6 @@ def _side(body: RequestBody, name: str | Profile, dialect: str | None) -> Side:
         return Side(profile, render(body, name, dialect=dialect), None)
     except EncodeError as error:
         return Side(profile, None, error)
-
-
-def _same_start(a: str, b: str) -> int:
-    differing = (n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y)
-    return next(differing, min(len(a), len(b)))
 
 
 def _reasons(body: Object, sides: tuple[Side, Side], dialect: str | None) -> Iterator[Reason]:

@@ -222,10 +222,8 @@ def _tool(tool: object, path: str) -> Object:
         parameters = checked_json(parameters, f"{path}.parameters", True)
         if function.get("strict") is True:
             _check_strict(parameters, f"{path}.parameters", root=True)
-        shown["parameters"] = {
-            **parameters,
-            **{n: v for n, v in _OBJECT.items() if n not in parameters},
-        }
+        missing = {n: v for n, v in _OBJECT.items() if n not in parameters}
+        shown["parameters"] = {**parameters, **missing}
     if function.get("strict") is not None:
         shown["strict"] = server.bool_at(function["strict"], f"{path}.strict")
     shown.setdefault("description", "")

@@ -122,11 +122,8 @@ def _end(request: llama_cpp_request.LlamaRequest, thinking: bool) -> str:
         header = tokens.ASSISTANT + (tokens.THINK_START if thinking else tokens.THINK_END)
         return header if request.asks else ""
     thought = tokens.THINK_START + continued.reasoning if continued.reasoning else ""
-    answer = (
-        tokens.THINK_END + llama_cpp_request.joined(continued.texts, server.BLANK_LINE)
-        if continued.texts
-        else ""
-    )
+    text = llama_cpp_request.joined(continued.texts, server.BLANK_LINE)
+    answer = tokens.THINK_END + text if continued.texts else ""
     return tokens.ASSISTANT + thought + answer if thought or answer else ""
 
 

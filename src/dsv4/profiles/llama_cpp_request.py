@@ -242,12 +242,11 @@ def _tools(body: Object, release: LlamaRelease) -> Iterator[Object]:
         _, function, name = server.function_of(tool, path)
         parameters, place = function.get("parameters", {}), f"{path}.function.parameters"
         description = function.get("description", "")
-        read = {
+        yield {
             "name": name,
             "description": server.text_at(description, f"{path}.function.description"),
             "parameters": _as_held(parameters, place, release),
         }
-        yield read
 
 
 def _schema_of_answer(body: Object, release: LlamaRelease) -> Object | None:

@@ -17,7 +17,7 @@ from dsv4._format.dialects import STRING_FALSE, V3_2, V3_2_SERVED, Dialect
 from dsv4._format.texts import EFFORT_0731_MAX, EFFORT_MAX
 from dsv4.errors import Error
 from dsv4.profiles.gateway_prompts import prompt_of
-from dsv4.profiles.request_changes import messages_in
+from dsv4.profiles.request_changes import messages_in, without
 from dsv4.profiles.server_requests import Object
 
 PromptChange: TypeAlias = Callable[[str, Object, Dialect], str]
@@ -176,11 +176,7 @@ def template_v3(*, think_token: bool) -> PromptChange:
 
     def changed(prompt: str, body: Object, dialect: Dialect) -> str:
         turns = _plain_turns(body)
-        end = (
-            prompt[-len(tokens.THINK_START) :]
-            if prompt.endswith(tokens.THINK_START)
-            else (tokens.THINK_END)
-        )
+        end = tokens.THINK_START if prompt.endswith(tokens.THINK_START) else tokens.THINK_END
         header = tokens.ASSISTANT + (tokens.THINK_END if think_token else "")
         systems = "\n\n".join(text for role, text in turns if role == "system")
         parts = [tokens.BOS, systems]
@@ -209,13 +205,9 @@ def _written_as(dialect: Dialect) -> PromptChange:
 
     def changed(prompt: str, body: Object, _: Dialect) -> str:
         thinking = prompt.endswith(tokens.THINK_START)
-        fields = {
-            key: value
-            for key, value in body.items()
-            if key not in ("reasoning_effort", "chat_template_kwargs")
-        }
-        fields["thinking"] = {"type": "enabled" if thinking else "disabled"}
-        return str(prompt_of(fields, dialect))
+        fields = without("reasoning_effort", "chat_template_kwargs")(body)
+        switch = {"type": "enabled" if thinking else "disabled"}
+        return str(prompt_of({**fields, "thinking": switch}, dialect))
 
     return changed
 

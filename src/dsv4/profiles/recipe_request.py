@@ -193,8 +193,8 @@ def _named_choice(choice: object) -> str | None:
         if not choice:
             raise _odd_choice()
         rust.variant_in(choice, "type", ("function",), "tool_choice")
-        function = rust.present(choice, "function", "tool_choice")
-        named = rust.map_of(function, "tool_choice.function", "ChatCompletionToolChoiceFunction")
+        kind = "ChatCompletionToolChoiceFunction"
+        named = rust.map_in(choice, "function", "tool_choice", kind)
         return rust.text_in(named, "name", "tool_choice.function")
     if choice is not None and choice not in server.TOOL_CHOICES:
         raise _odd_choice()
@@ -208,11 +208,7 @@ def _odd_choice() -> EncodeError:
 def _function(tool: object, path: str) -> Object:
     fields = rust.map_of(tool, path, "ChatCompletionTool")
     rust.variant_in(fields, "type", ("function",), path)
-    function = rust.map_of(
-        rust.present(fields, "function", path),
-        f"{path}.function",
-        "ChatCompletionFunctionDefinition",
-    )
+    function = rust.map_in(fields, "function", path, "ChatCompletionFunctionDefinition")
     rust.text_in(function, "name", f"{path}.function")
     rust.maybe_text_of(function.get("description"), f"{path}.function.description")
     rust.maybe_bool_of(function.get("strict"), f"{path}.function.strict")
@@ -352,11 +348,7 @@ class _MessageReader:
         if kind == "text":
             return rust.text_in(fields, "text", path)
         if kind == "image_url":
-            image = rust.map_of(
-                rust.present(fields, "image_url", path),
-                f"{path}.image_url",
-                "ChatCompletionImageUrl",
-            )
+            image = rust.map_in(fields, "image_url", path, "ChatCompletionImageUrl")
             self._check_image(image, f"{path}.image_url", index)
         elif self.images and not (self.rules.takes_files and fields.get("file_id")):
             problem = f".messages[{index}]: file must have a file_id or file_data"
@@ -400,11 +392,7 @@ def _calls(calls: object, path: str) -> Iterator[RecipeCall]:
         fields = rust.map_of(call, at, "ChatCompletionRequestToolCall")
         id = rust.text_in(fields, "id", at)
         rust.variant_in(fields, "type", ("function",), at)
-        function = rust.map_of(
-            rust.present(fields, "function", at),
-            f"{at}.function",
-            "ChatCompletionRequestFunctionCall",
-        )
+        function = rust.map_in(fields, "function", at, "ChatCompletionRequestFunctionCall")
         name = rust.text_in(function, "name", f"{at}.function")
         yield RecipeCall(id, name, rust.text_in(function, "arguments", f"{at}.function"))
 
@@ -467,8 +455,7 @@ def _format(body: Object, messages: Sequence[RecipeMessage], protocol: str) -> t
         return None, True
     if kind != "json_schema":
         return None, False
-    schema = rust.present(form, "json_schema", path)
-    return _schema(rust.map_of(schema, f"{path}.json_schema", "JsonSchema")), False
+    return _schema(rust.map_in(form, "json_schema", path, "JsonSchema")), False
 
 
 def _schema(wrapper: Object) -> object:

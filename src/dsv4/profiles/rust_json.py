@@ -162,6 +162,11 @@ def map_of(value: object, path: str, kind: str) -> Object:
     return value
 
 
+def map_in(fields: Object, name: str, path: str, kind: str) -> Object:
+    """The object in a field that must be there."""
+    return map_of(present(fields, name, path), f"{path}.{name}", kind)
+
+
 def maybe_map_of(value: object, path: str, kind: str) -> Object:
     """An object, empty where it is absent or null."""
     return {} if value is None else map_of(value, path, kind)

@@ -7,8 +7,10 @@ example.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -41,27 +43,15 @@ class Example(NamedTuple):
     end: int
 
 
-def expand(tokenizer: Coder, request: Request) -> list[Example]:
-    """The examples of a request's messages, the first turns first.
-
-    The conversation is grown turn by turn in a session. Wherever a turn would rewrite the prompt so
-    far, that prompt is an example. So everything is encoded once, however long it is.
-    """
-    messages = list(request.messages)
-    examples: list[Example] = []
-    for start, end, attributed in sampled_stretches(tokenizer, request, messages):
-        prompt = replace(request, messages=messages[:end]).encode()
-        shared = common_prefix_length(examples[-1].ids, attributed.ids) if examples else 0
-        weights = attributed.weights(model_from(start))
-        examples.append(Example(prompt, attributed.ids, weights, shared, start, end))
-    return examples
-
-
 def sampled_stretches(
     tokenizer: Coder, request: Request, messages: list[Any]
 ) -> Iterator[tuple[int, int, AttributedIds]]:
-    """The prompts in which every assistant turn is as it was sampled: where the messages begin
-    whose turns are in no prompt before it, where its messages end, and its ids."""
+    """The prompts in which every assistant turn is as it was sampled, the first turns first: where
+    the messages begin whose turns are in no prompt before it, where its messages end, and its ids.
+
+    The conversation is grown turn by turn in a session. Wherever a turn would rewrite the prompt so
+    far, that prompt is one of them. So everything is encoded once, however long it is.
+    """
     session = Session(tokenizer, replace(request, messages=()))
     start = end = 0
     before = session.snapshot()
@@ -125,6 +115,7 @@ def fit(count_of: Callable[[Prompt], int], request: Request, limit: int) -> Fitt
     messages = list(request.messages)
     groups = _removable([as_message(m, ("messages", n)) for n, m in enumerate(messages)])
 
+    @cache
     def without(count: int) -> Fitted:
         removed = sorted(index for group in groups[:count] for index in group)
         indices = set(removed)
@@ -139,16 +130,9 @@ def fit(count_of: Callable[[Prompt], int], request: Request, limit: int) -> Fitt
     if smallest.tokens > limit:
         problem = f"found {limit}, expected at least the {smallest.tokens} tokens of what must stay"
         raise OptionError("limit", problem)
-    # Each group that goes makes the prompt shorter, so half of what is left need not be tried.
-    low, high, best = 0, len(groups), smallest
-    while high - low > 1:
-        middle = (low + high) // 2
-        shorter = without(middle)
-        if shorter.tokens <= limit:
-            high, best = middle, shorter
-        else:
-            low = middle
-    return best
+    # Each group that goes makes the prompt shorter.
+    counts = range(1, len(groups) + 1)
+    return without(counts[bisect_left(counts, True, key=lambda n: without(n).tokens <= limit)])
 
 
 def _removable(messages: Sequence[MessageFields]) -> list[list[int]]:
@@ -205,7 +189,15 @@ class Tokenizer(Coder):
         stretch of assistant turns is an example with the reasoning it had. `options` are those of
         `Request`, which may also be given in place of the messages.
         """
-        return expand(self, _as_request(messages, options))
+        request = _as_request(messages, options)
+        listed = list(request.messages)
+        examples: list[Example] = []
+        for start, end, attributed in sampled_stretches(self, request, listed):
+            prompt = replace(request, messages=listed[:end]).encode()
+            shared = common_prefix_length(examples[-1].ids, attributed.ids) if examples else 0
+            weights = attributed.weights(model_from(start))
+            examples.append(Example(prompt, attributed.ids, weights, shared, start, end))
+        return examples
 
     def fit(self, request: Request, limit: int) -> Fitted:
         """`request` with at most `limit` tokens in its prompt, and what was taken out for it.

@@ -140,7 +140,7 @@ class RecordedCall:
       the tokens came.
     - `arrivals`: when they came. A store makes spans of it, and does not keep it.
     - `experts`: those that were chosen for its tokens, where the session asked for them.
-    - `digest`: `digest_of` the whole prompt; None where it was not recorded.
+    - `digest`: that of the whole prompt, by `new_digest`; None where it was not recorded.
     - `end_number`: its place in the order in which the session's calls ended; None where it has
       not ended, or an older release kept it.
     - `details`: everything else, as JSON has it: `protocol`, `model`, `sampling`, `finish`,
@@ -209,13 +209,6 @@ def unpacked_ids(data: bytes) -> array[int]:
 def new_digest() -> hashlib.blake2b:
     """What a prompt is known by: a digest that its packed ids are added to."""
     return hashlib.blake2b(digest_size=16)
-
-
-def digest_of(ids: Iterable[int]) -> str:
-    """The digest of a whole sequence."""
-    digest = new_digest()
-    digest.update(packed_ids(ids))
-    return digest.hexdigest()
 
 
 class SessionSeal(NamedTuple):

@@ -97,12 +97,9 @@ def _pattern_findings(
     be a text that is."""
     if verdict.best is None or (verdict.pattern is None and "counts-offset" not in verdict.faults):
         return
-    offset = f"every count is {verdict.best.added} more"
-    key, words = (
-        ("billing-offset", offset)
-        if verdict.pattern is None
-        else (verdict.pattern.id, str(verdict.pattern))
-    )
+    key, words = "billing-offset", f"every count is {verdict.best.added} more"
+    if verdict.pattern is not None:
+        key, words = verdict.pattern.id, str(verdict.pattern)
     server, shown = verdict.best.hypothesis, dict[str, str]()
     for each in answers:
         _, own = forecaster.count(server, each.probe) if each.probe in PROBES else (False, None)

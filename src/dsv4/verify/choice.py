@@ -18,6 +18,7 @@ from dsv4.verify.hypotheses import (
     Prediction,
     clean_servers,
     forecasts_of_probes,
+    hypotheses,
 )
 from dsv4.verify.observations import Observation
 from dsv4.verify.probes import is_mixed
@@ -59,12 +60,7 @@ _COMMON_EFFORTS = ("effort-low", "effort-high", "effort-max")
 
 def likely_servers() -> list[Hypothesis]:
     """What a quick run thinks of: every clean server, and every fault but the rarest."""
-    faults = [fault for fault in variants() if _is_likely(fault)]
-    return [
-        hypothesis
-        for server in clean_servers()
-        for hypothesis in (server, *(server.having(fault) for fault in faults))
-    ]
+    return [each for each in hypotheses() if all(map(_is_likely, each.faults))]
 
 
 def _is_likely(fault: FaultVariant) -> bool:
@@ -126,7 +122,7 @@ class QuickSearch:
         if not server.faults or self._prompts_are_shown:
             return None
         forecast = self._forecaster.counts(server)
-        usual = self._forecaster.counts(Hypothesis(server.profile, server.dialect))
+        usual = self._forecaster.counts(server.without_faults)
         changing = {id: self._changing(id) for id in forecast}
         changed = [id for id in forecast if forecast[id] != usual.get(id)]
         showing = [id for id in changed if not is_mixed(id)]

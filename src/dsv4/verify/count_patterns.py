@@ -25,17 +25,13 @@ HIGHEST_FACTOR = 100
 Counted = Sequence[tuple[int, int]]
 
 
-def _down(value: Fraction) -> int:
-    return value.numerator // value.denominator
-
-
 def _nearest(value: Fraction) -> int:
-    return _down(value + Fraction(1, 2))
+    return math.floor(value + Fraction(1, 2))
 
 
 ROUNDINGS: Mapping[str, Callable[[Fraction], int]] = {
     "up": math.ceil,
-    "down": _down,
+    "down": math.floor,
     "to the nearest": _nearest,
     "to the nearest even": round,
 }

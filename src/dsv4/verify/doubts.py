@@ -98,10 +98,9 @@ def _counted_otherwise(
 ) -> Iterator[Probe]:
     """New requests that a server answers, and would not without its faults, or with another
     count."""
-    clean = Hypothesis(best.profile, best.dialect)
     for probe in TELLING:
         forecast = forecaster.count(best, probe.id)
-        is_new = forecast != forecaster.count(clean, probe.id) and not times[probe.id]
+        is_new = forecast != forecaster.count(best.without_faults, probe.id) and not times[probe.id]
         if is_new and forecast[1] is not None:
             yield probe
 

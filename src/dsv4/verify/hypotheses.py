@@ -25,7 +25,6 @@ from dsv4.profiles.text_shields import TextPlace, shielded
 from dsv4.verify.probes import FOLLOW_UPS, PROBES, requests_of_probes
 from dsv4.verify.token_counts import PromptCounter, places_in
 
-SERVERS = tuple(PROFILES)
 # What other servers write for the dialect that they call "v4".
 SERVED_NAMES = {"v4": "v4-0731"}
 
@@ -83,7 +82,7 @@ def clean_servers() -> list[Hypothesis]:
     """Every known server with every dialect that it writes."""
     return [
         Hypothesis(profile.name, dialect)
-        for profile in (*(PROFILES[name] for name in SERVERS), GATEWAY)
+        for profile in (*PROFILES.values(), GATEWAY)
         for dialect in profile.dialects
         if dialect not in profile.writes_as  # which is one hypothesis, not two
     ]

@@ -138,10 +138,8 @@ def cache_findings(post: Post, text: str) -> Iterator[ServerFinding]:
     post(CHAT, body)
     other = {**body, "messages": [{"role": "user", "content": f"{text} And now?"}]}
     usage = value_at(post(CHAT, other).body, "usage")
-    total, cached = (
-        value_at(usage, "prompt_tokens"),
-        value_at(usage, "prompt_tokens_details", "cached_tokens"),
-    )
+    total = value_at(usage, "prompt_tokens")
+    cached = value_at(usage, "prompt_tokens_details", "cached_tokens")
     if type(total) is not int or type(cached) is not int:
         yield check_finding("cache-unseen")
         return

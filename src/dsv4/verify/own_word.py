@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from dsv4.profiles.profile import PROFILES
 from dsv4.verify.answers import value_at
-from dsv4.verify.hypotheses import SERVERS
 
 OWN_WORD_REQUESTS = 2
 MOST_NAMES = 1_000
@@ -40,7 +40,7 @@ class OwnWord:
         if self.version and not self.owner:
             words += " vllm"
         kinds = tuple(kind for name, kind in _NAMES.items() if name in words)
-        return tuple(name for name in (*SERVERS, "dsv4") if kinds and name.startswith(kinds))
+        return tuple(name for name in (*PROFILES, "dsv4") if kinds and name.startswith(kinds))
 
     def __str__(self) -> str:
         facts = {

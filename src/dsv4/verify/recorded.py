@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 from dsv4._format.dialects import V4_1
@@ -43,11 +44,7 @@ def explain_recorded(lines: Iterable[str], forecaster: Forecaster | None = None)
 
     `lines` are as for `recorded`; `forecaster` is for tests. The report has no text of the log.
     """
-    observations = []
-    for observation in recorded(lines):
-        observations.append(observation)
-        if len(observations) == MOST_RECORDED:
-            break
+    observations = list(islice(recorded(lines), MOST_RECORDED))
     requests: dict[str, Object] = {o.probe: o.request or {} for o in observations}
     counter = forecaster.counter if forecaster is not None else None
     own = Forecaster(requests, counter)

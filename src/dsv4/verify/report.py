@@ -287,9 +287,7 @@ class Findings:
     @property
     def _clean(self) -> Hypothesis | None:
         best = self._verdict.best
-        if best is None:
-            return None
-        return Hypothesis(best.hypothesis.profile, best.hypothesis.dialect)
+        return None if best is None else best.hypothesis.without_faults
 
     def _safety(self) -> Iterator[ServerFinding]:
         for place in sorted(self._verdict.acting):

@@ -136,13 +136,10 @@ def planned(
     requests += SETTLING_REQUESTS
     if only:
         return requests, 250 * requests + own_tokens
-    requests, tokens = (
-        min(requests + OUTPUT_REQUESTS + IMAGE_REQUESTS, MOST_DEFAULT),
-        DEFAULT_TOKENS,
-    )
+    requests = min(requests + OUTPUT_REQUESTS + IMAGE_REQUESTS, MOST_DEFAULT)
     if mode == "full":
-        requests, tokens = requests + sum(FULL_REQUESTS), tokens + FULL_TOKENS
-    return requests, tokens + own_tokens
+        return requests + sum(FULL_REQUESTS), DEFAULT_TOKENS + FULL_TOKENS + own_tokens
+    return requests, DEFAULT_TOKENS + own_tokens
 
 
 class ServerRun:

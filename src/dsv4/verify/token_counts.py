@@ -37,10 +37,7 @@ class PromptCounter:
     def _count(self, prompt: str, dialect: Dialect, acting: frozenset[TextPlace]) -> int:
         """The tokens of a prompt. Special tokens that callers spelled count as one in the places
         that are `acting`, and as the text they are in all others."""
-        return sum(
-            1 if isinstance(part, Special) else self._text_count(part)
-            for part in self._parts(prompt, dialect, acting)
-        )
+        return sum(map(self.tokens_of, self._parts(prompt, dialect, acting)))
 
     def _new_text_count(self, text: str) -> int:
         return len(self.tokenizer.encode_text(text))
@@ -49,10 +46,8 @@ class PromptCounter:
         self, prompt: str, dialect: Dialect, acting: Collection[TextPlace] = ()
     ) -> list[int | None]:
         """The ids of a prompt. None is a token that the vocabulary has no id for."""
-        ids: list[int | None] = []
-        for part in self._parts(prompt, dialect, acting):
-            ids += [part.id] if isinstance(part, Special) else self.tokenizer.encode_text(part)
-        return ids
+        parts = self._parts(prompt, dialect, acting)
+        return [id for part in parts for id in self.run_ids(part)]
 
     def runs(self, prompt: str, dialect: Dialect) -> list[str]:
         """A prompt as special tokens and the texts between them. Whatever spells one is one."""

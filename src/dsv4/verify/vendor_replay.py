@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from dsv4.profiles.server_requests import Object
@@ -83,13 +84,9 @@ class ReplayReport:
 
 def replay_pairs(rows: Iterable[object], most: int) -> Iterator[ReplayPair]:
     """The requests of a log, at most so many, with their answers."""
-    for row in rows:
-        if most <= 0:
-            return
-        logged = logged_request(row)
-        if logged is not None:
-            most -= 1
-            yield ReplayPair(logged.body, logged_answer(row))
+    requests = ((row, logged_request(row)) for row in rows)
+    pairs = (ReplayPair(each.body, logged_answer(row)) for row, each in requests if each)
+    return islice(pairs, most)
 
 
 def replay_against(client: ServerClient, pairs: Iterable[ReplayPair], model: str) -> ReplayReport:
