@@ -110,6 +110,7 @@ BLOCKS = [
     Block("several lines", [("run", {"script": SHELL, "shell": "bash"})]),
     Block("program", [("note", {"title": "loop.c", "body": PROGRAM})], before="Noted:"),
     Block("page", [("note", {"body": PAGE})]),
+    Block("like attributes", [("note", {"title": 'name="x"'}), ("note", {"body": ' value="1"'})]),
     Block("two texts", [("move", {"source": "/tmp/a b", "target": "/tmp/c"})]),
     Block("texts and a flag", [("move", {"source": "a", "force": True, "target": "b"})]),
     Block("list of objects", [("patch", {"file": "x.py", "hunks": [{"at": 3, "text": DIFF}]})]),

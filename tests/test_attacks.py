@@ -116,6 +116,11 @@ def test_twice_the_text_is_twice_the_work(name: str) -> None:
     assert twice <= MOST_CALLS * 2_000
 
 
+def test_a_plain_call_without_arguments_is_not_read_once_more() -> None:
+    text = attacks.TEXTS["plain calls"](2_000)
+    assert functions_called(attacks.feed, text, 64) <= 14 * len(text)
+
+
 # What a pattern does inside cannot be counted. So here is the one place where time is measured.
 BACKTRACKING = [
     *("plain tags with spaces", "DSML tags with spaces", "attributes", "open quotes with text"),

@@ -178,6 +178,7 @@ class TestDamagedTagsBehindAClose:
             f'<{DSML} name=parameterwhere" string="true">',
             f'<{DSML} name=where string="true">',
             f'<{DSML}parameter name="where string="true">',
+            f'<<{DSML}parameter name="where" string="true"',
         ],
     )
     def test_makes_the_call_incomplete(self, opening: str) -> None:
@@ -258,7 +259,7 @@ class TestDamagedCloses:
         [
             *("<", "</", DSML, f"</{DSML}", f"</parameter{DSML}>", f"{DSML}</parameter>"),
             *(f"</{DSML}>parameter", f"</{DSML}parameter{PARAMETER_END}"),
-            *("</｜DSM｜parameter>", f"</{DSML}{DSML}"),
+            *("</｜DSM｜parameter>", f"</{DSML}{DSML}", f"{DSML}</>"),
         ],
     )
     def test_makes_the_call_incomplete(self, close: str) -> None:
@@ -299,7 +300,13 @@ class TestDamagedCloses:
         assert made == [("wait", {"seconds": number})]
         assert len(message.tool_calls) == (not isinstance(number, str))
 
-    @each_row("tag", ['string="true>a = "b">', 'string="true"/'])
+    @each_row(
+        "tag",
+        [
+            *('string="true>a = "b">', 'string="true"/', 'string="true"name="x"'),
+            *('string="true" value="x"', 'string="true"string="x"'),
+        ],
+    )
     def test_a_tag_with_a_part_of_the_value_in_it(self, tag: str) -> None:
         text = f'{BASH}\n<{DSML}parameter name="command" {tag}{PARAMETER_END}\n{INVOKE_END}\n'
         assert is_not_made(read(in_block(text)), "bash")

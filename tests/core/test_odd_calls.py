@@ -363,6 +363,12 @@ class TestPlacesOfArguments:
         message = dsv4.parse(call.replace("{}", value), thinking=False, tools=TOOLS)
         assert calls_of(message) == [("bash", {"command": value})]
 
+    @pytest.mark.parametrize("body", ["", "\n", "<parameter name='timeout'>5</parameter>"])
+    @pytest.mark.parametrize("given", ['command="ls"', 'arguments="{"command": "ls"}"'])
+    def test_the_tag_of_a_plain_call_may_hold_arguments(self, given: str, body: str) -> None:
+        message = read_everywhere(f'<invoke name="bash" {given}>{body}</invoke>')
+        assert calls_of(message) == ([LS_FIVE] if "timeout" in body else [*LS])
+
     NAMELESS = '{"name": "bash", "args": {"command": "ls"}}'
 
     @shapes(

@@ -235,6 +235,7 @@ class _TagReader:
     mended: bool = False
     attributes: dict[str, str] = field(default_factory=dict)
     is_quoted: bool = False  # the value of the last attribute
+    is_typed: bool = False  # `string` stands before the last attribute
     reached: int = NOWHERE  # in the value of an attribute
 
     def read(self, at: int) -> Waiting[Tag | None]:
@@ -349,10 +350,11 @@ class _TagReader:
     def _end_before(self, label: str, at: int, after: int) -> Waiting[Tag]:
         """The tag has no bracket at its end: it ends before the newline, or the next bracket.
 
-        What looks like an attribute of a parameter may be its value then (`string="true"id = 7`).
+        What looks like an attribute of a parameter may be its value then (`string="true"id = 7`, or
+        `string="true"name="x"`).
         """
-        may_hold = self.marked and kind_of(label) == "parameter" and not self.is_quoted
-        if may_hold and not _KNOWN.issuperset(self.attributes):
+        may_hold = self.is_typed or not (self.is_quoted or _KNOWN.issuperset(self.attributes))
+        if may_hold and self.marked and kind_of(label) == "parameter":
             raise _NoTag
         newline = self.source.slice(at, after).find("\n")
         if newline >= 0:
@@ -397,6 +399,7 @@ class _TagReader:
             if end == at or is_escaped:
                 raise _NoTag
             value = source.slice(at, end)
+        self.is_typed = "string" in self.attributes
         self.attributes.setdefault(key, value)
         return end
 

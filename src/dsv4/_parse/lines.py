@@ -40,24 +40,25 @@ class LineTracker:
     this line. `holds_text`: something else than white space stands in the fence, on lines before.
     """
 
+    blank = True
+    after_blank = False
+    fence = ""
+    holds_text = False
+    run = ""
+    _nests = False  # the fence holds Markdown, which may have fences of its own
+    _nested = 0  # so many of them are open
+    _length = 0  # of the line so far, and its last character
+    _last = ""
+    _above = 0  # how long the line above is, if it may be a title
+    _quoted = False  # it stands in a quotation, which a line without its mark ends
+    _quoted_line = False  # this line has that mark
+    _lead: str | None = ""  # the line so far, while a fence may still come first in it
+    _run_lead: str | None = None  # what stands before a run, if a fence may stand there
+    _info: str | None = None  # what stands after it, if it may open or close a fence
+    _finished = ""  # the character of a run that has had its effect, and may go on
+
     def __init__(self, behind_calls: bool = False) -> None:
         self._behind_calls = behind_calls  # which were cut out: the line was never a blank one
-        self.blank = True
-        self.after_blank = False
-        self.fence = ""
-        self.holds_text = False
-        self._nests = False  # the fence holds Markdown, which may have fences of its own
-        self._nested = 0  # so many of them are open
-        self._length = 0  # of the line so far, and its last character
-        self._last = ""
-        self._above = 0  # how long the line above is, if it may be a title
-        self._quoted = False  # it stands in a quotation, which a line without its mark ends
-        self._quoted_line = False  # this line has that mark
-        self._lead: str | None = ""  # the line so far, while a fence may still come first in it
-        self.run = ""
-        self._run_lead: str | None = None  # what stands before it, if a fence may stand there
-        self._info: str | None = None  # what stands after it, if it may open or close a fence
-        self._finished = ""  # the character of a run that has had its effect, and may go on
 
     @property
     def fenced(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal, TypeAlias, TypeVar
+from typing import Literal, TypeAlias, TypeGuard, TypeVar
 
 from dsv4._completion.declared import DeclaredTools, GivenObject
 from dsv4._completion.reasons import Ended, ended_by
@@ -56,11 +56,18 @@ def checked_word(name: str, value: object, words: tuple[str, ...]) -> str:
     return value
 
 
+def _is_list(given: object) -> TypeGuard[Iterable[object]]:
+    """Whether something is a list, or another iterable that is no text and no object."""
+    if isinstance(given, (list, tuple)):  # most are, which is checked faster
+        return True
+    return isinstance(given, Iterable) and not isinstance(given, (str, bytes, Mapping))
+
+
 def checked_tools(tools: object) -> list[GivenObject] | None:
     """Tools as a list of tool or function objects, each of which has a name."""
     if tools is None:
         return None
-    if isinstance(tools, (str, bytes, Mapping)) or not isinstance(tools, Iterable):
+    if not _is_list(tools):
         raise OptionError("tools", f"found {short_repr(tools)}, expected a list of tools")
     objects = []
     for index, tool in enumerate(tools):
@@ -78,7 +85,7 @@ def checked_tools(tools: object) -> list[GivenObject] | None:
 def checked_stops(stop: object) -> list[str]:
     """Stop strings, those that are not empty."""
     strings = [stop] if isinstance(stop, str) else stop
-    if isinstance(strings, Mapping) or not isinstance(strings, Iterable):
+    if not _is_list(strings):
         raise OptionError("stop", f"found {short_repr(stop)}, expected text or a list of texts")
     stops = [checked(("stop", index), string, str, "text") for index, string in enumerate(strings)]
     return [string for string in stops if string]

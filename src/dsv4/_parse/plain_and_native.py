@@ -88,13 +88,16 @@ def _plain_call(reading: Reading, tag: Tag, text: str) -> list[tuple[str, str]]:
 
     None at all, if not all of its arguments are understood (rule 30).
     """
+    name = reading.tools.as_declared(tag.attributes.get("name")) or ""
+    attributes = {**tag.attributes, "name": name}
+    if not text.strip() and len(attributes) == 1:
+        return [(name, "{}")]
     inside = Reading(reading.settings.inside_plain_call, TextBuffer(read_tag), reasoning=False)
     inside.block = Block(may_be_empty=False, met_before=0)
     inside.buffer.append(text, inert=True)  # no token stands in it, whatever it spells
     inside.buffer.append(f"{reading.tags.invoke_close}{reading.tags.block_close}")
     inside.buffer.final, inside.buffer.ended = True, Ended.END
-    name = reading.tools.as_declared(tag.attributes.get("name")) or ""
-    opening = Tag("invoke", 0, "", label="invoke", marked=True, attributes={"name": name})
+    opening = Tag("invoke", 0, "", label="invoke", marked=True, attributes=attributes)
 
     def read_on(reading: Reading) -> Steps[None]:
         if not reading.tally.calls_seen:

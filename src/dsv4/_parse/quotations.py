@@ -13,7 +13,7 @@ from dsv4._completion.events import Diagnostic, DiagnosticKind
 from dsv4._completion.limits import LONGEST_SPACE
 from dsv4._completion.patterns import pattern
 from dsv4._format import tokens
-from dsv4._parse.quoting import PAIRS, QUOTES, Opening, Quoting
+from dsv4._parse.quoting import PAIRS, QUOTES, Quoting
 from dsv4._parse.reading import PROSE, Quotation, Reading
 from dsv4._parse.strict_alongside import before_eos
 from dsv4._parse.tag import CALL_TAGS, ENDS, Tag
@@ -41,24 +41,22 @@ def around(reading: Reading, tag: Tag) -> Quotation | None:
     `<example>`, "User: Clean up.", a block, `</example>` and prose: the block is one.
     """
     quoting, lines = reading.prose.quoting, reading.prose.quoting.lines()
-    tried = [quotation.start for quotation in reading.quotations]
-    if tag.start in tried or lines.fenced or not may_try(reading):
+    if lines.fenced or not may_try(reading):
         return None
     before = reading.buffer.just_before(tag.start)
-    openings = _untried(reading, quoting.enclosing(before, tag.start))
+    openings = quoting.enclosing(before, tag.start)
     partners, is_indented = _partners(quoting, before, tag.start), lines.is_indented
-    if any(not quotation.is_over for quotation in reading.quotations):
-        # What stands before an earlier block is judged behind this one, for both (rule 46).
-        partners, is_indented = (), False
+    for tried in reading.quotations:
+        if tried.start == tag.start:
+            return None
+        # The attempt on which this one stands assumes that nothing closes them.
+        openings = [one for one in openings if one not in tried.openings]
+        if not tried.is_over:
+            # What stands before an earlier block is judged behind this one, for both (rule 46).
+            partners, is_indented = (), False
     if not (openings or partners or is_indented) and lines.is_quoted is None:
         return None
-    return Quotation(tag.start, openings, partners, lines.is_quoted, is_indented)
-
-
-def _untried(reading: Reading, openings: list[Opening]) -> tuple[Opening, ...]:
-    """Those of which no attempt on which this one stands assumes that nothing closes them."""
-    tried = {one.place for quotation in reading.quotations for one in quotation.openings}
-    return tuple(one for one in openings if one.place not in tried)
+    return Quotation(tag.start, tuple(openings), partners, lines.is_quoted, is_indented)
 
 
 def _partners(quoting: Quoting, before: str, place: int) -> tuple[str, ...]:

@@ -191,6 +191,8 @@ class Quoting:
 
     def settle(self, following: str | None = None) -> None:
         """Reads what has come, before the character `following`, if it is known."""
+        if not self._unread:
+            return
         text = "".join(self._unread)
         self._unread.clear()
         if following is None and (end := _certain_to(text)) < len(text):
@@ -226,6 +228,8 @@ class Quoting:
         self._read(outside, place - len(outside), following)
 
     def _end_paragraph(self, place: int) -> None:
+        if not self.open:
+            return
         lapsed = tuple(one for one in self.open if one.kind in _LAPSING)
         if lapsed:
             self._lapsed, self._lapsed_to = lapsed, place

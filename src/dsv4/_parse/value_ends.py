@@ -22,7 +22,7 @@ _COMMAS = pattern(r"\s*(?:[,;，；、]|[-*•]\s|<!--[^<>]*-->)?\s*")
 # The head of a tag that is none, with the token (1), or as much of it as has come.
 _PARTS_OF_TOKEN = "|".join(tokens.DSML[:n] for n in range(len(tokens.DSML)))
 _DAMAGED_HEAD = pattern(
-    rf"(?:</?\s{{0,4}}\w{{0,32}}\s?)?(?:({tokens.DSML})|(?:{_PARTS_OF_TOKEN})\Z)"
+    rf"(?:<{{1,2}}/?\s{{0,4}}\w{{0,32}}\s?)?(?:({tokens.DSML})|(?:{_PARTS_OF_TOKEN})\Z)"
 )
 # What the grammar goes on with behind a parameter's close.
 _FITTING = ("parameter", "invoke", "/invoke", "/wrapper")

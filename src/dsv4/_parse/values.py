@@ -31,7 +31,8 @@ from dsv4._parse.value_reader import Value
 # What a value may end in whose close is damaged: a bracket, the token, or a close with a bar in it;
 # and closes that lack their bracket.
 _PART_OF_CLOSE = pattern(
-    rf"(?:</?|</[^<>\n]{{0,32}}{BAR}[^<>\n]{{0,32}}>?[ \w]{{0,32}}|{tokens.DSML}[ \w]{{0,32}}>?)"
+    rf"(?:</?|</[^<>\n]{{0,32}}{BAR}[^<>\n]{{0,32}}>?[ \w]{{0,32}}"
+    rf"|{tokens.DSML}[ \w]{{0,32}}(?:</)?>?)"
     r"\s{0,8}\Z"
 )
 _LONGEST_PART = 128
