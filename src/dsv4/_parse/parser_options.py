@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal, TypeAlias, TypeGuard, TypeVar
+from typing import Any, Literal, TypeAlias, TypeGuard, TypeVar
 
 from dsv4._completion.declared import DeclaredTools, GivenObject
 from dsv4._completion.reasons import Ended, ended_by
@@ -56,7 +56,7 @@ def checked_word(name: str, value: object, words: tuple[str, ...]) -> str:
     return value
 
 
-def _is_list(given: object) -> TypeGuard[Iterable[object]]:
+def _is_list(given: object) -> TypeGuard[Iterable[Any]]:
     """Whether something is a list, or another iterable that is no text and no object."""
     if isinstance(given, (list, tuple)):  # most are, which is checked faster
         return True
