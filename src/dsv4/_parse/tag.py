@@ -15,7 +15,6 @@ CALL_TAGS = frozenset({"wrapper", "invoke", "parameter"})
 # Roles (`TagRules.role`): closes of calls and their parts; where all text ends.
 CLOSES = frozenset(f"/{kind}" for kind in CALL_TAGS)
 ENDS = frozenset({"end", "eos"})
-_TYPES = ("true", "false")
 # How tags begin as releases spell them, opening and closing ones.
 _HEADS = f"<{tokens.DSML}", f"</{tokens.DSML}"
 # Tokens that end reasoning or content.
@@ -71,9 +70,8 @@ class Tag:
     def string(self) -> str | None:
         """Whether the value is a string: "true", "false", or whatever else stands there."""
         value = self.attributes.get("string")
-        if value is None or value in _TYPES:
-            return value
-        return value.lower() if value.lower() in _TYPES else value
+        lowered = value and value.lower()
+        return lowered if lowered in ("true", "false") else value
 
     def is_spelled(self, label: str) -> bool:
         """Whether the strict grammar takes the tag as it stands, if a release calls it `label`."""
