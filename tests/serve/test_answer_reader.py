@@ -430,7 +430,15 @@ FORMS: dict[str, Form] = {
         HEARD,
         tuple(Sent(HELLO + STOP + DONE, kind) for kind in (JSON, "text/plain", None)),
     ),
-    "gzip or deflate, although nobody asked": Form(HEARD, packed(HELLO + STOP + DONE)),
+    "gzip or deflate, although nobody asked": Form(
+        HEARD,
+        (
+            *packed(HELLO + STOP + DONE),
+            # Without the check at the end of it.
+            with_coding("gzip", gzip.compress(HELLO + STOP + DONE)[:-8]),
+            with_coding("gzip", gzip.compress(text("Hel") + STOP + text("lo") + DONE[:-1])[:-8]),
+        ),
+    ),
     "comments, other events, empty data, spaces, a byte order mark, CR": Form(
         HEARD,
         (
@@ -611,6 +619,10 @@ FORMS: dict[str, Form] = {
             called(piece("bash", '{"a": 1}}')) + CALLED,
             called(piece(None, '{"a": 1}', 0, "x")) + CALLED,
             called(BASH) + called(piece("read", '{"a', 1, "y")) + CALLED,
+            called(piece("bash", "", 0, "x"), piece("read", "", 1, "y"))
+            + called(piece(None, '{"a"', 0), piece(None, "{}", 2), piece(None, "{}", 1))
+            + called(piece(None, ": 1}", 0))
+            + CALLED,
         ),
     ),
     "a finish reason that speaks of calls, and no call that can be read": Form(

@@ -44,6 +44,10 @@ def test_the_end_of_the_body_ends_an_event() -> None:
         assert reader.end() == []
 
 
+def test_the_word_for_the_end_waits_for_no_blank_line() -> None:
+    assert SseReader().feed(b"data: a\n\ndata: [DONE]\n") == [b"a", b"[DONE]"]
+
+
 def test_of_the_names_of_events_only_error_means_something() -> None:
     reader = SseReader()
     named = b"event: ping\ndata: a\n\nevent:error\ndata: b\n\ndata: c\n\nevent: error\n\n"

@@ -353,6 +353,8 @@ class HealingReader(ChoiceReader):
         message = assemble(self.events)
         if self._says_calls and not message.tool_calls:
             raise BackendError("the backend says that it calls a tool, and no call can be read")
+        if self._calls.has_strays:
+            raise BackendError("the backend sent pieces of a call that it did not begin")
         unknown = [call for call in self._unknown_calls if call.name]
         if len(unknown) > len(message.tool_calls):
             raise BackendError("the backend sent more calls than can be read")

@@ -131,6 +131,8 @@ class UpstreamCalls:
         self._calls: list[UpstreamCall] = []
         # By the choice, and by the server's own number.
         self._current: dict[tuple[int, int | None], UpstreamCall] = {}
+        # Whether pieces with nothing but a number came under that of their call, and another.
+        self._number_holds: set[bool] = set()
 
     def __iter__(self) -> Iterator[UpstreamCall]:
         return (call for call in self._calls if not call.is_echo)
@@ -150,10 +152,18 @@ class UpstreamCalls:
             return
         number = (choice, read_digits(piece.get("index")))  # some number nothing
         call = self._call_of(number, id, name, arguments)
+        if arguments and not (id or name) and None not in (number[1], call.number):
+            self._number_holds.add(number[1] == call.number)
         call.repeats_name = call.repeats_name or (bool(name) and name == call.name)
         call.name = self._joined(call.name, name)
         if not call.says(arguments):
             call.add(arguments)
+
+    @property
+    def has_strays(self) -> bool:
+        """Whether some pieces went to the call before because their number was that of none, and
+        others show that numbers tell calls: the first piece of a call was lost."""
+        return len(self._number_holds) > 1
 
     def _has_said(self, choice: int, id: str, name: str, arguments: str) -> bool:
         """Whether a whole call came before, under an id that is its own."""
@@ -250,9 +260,11 @@ class UpstreamCalls:
 
 
 def _is_headed_again(call: UpstreamCall, number: int | None) -> bool:
-    """Whether the name of a call that has no arguments says, on another number, that another call
-    of the tool begins, whose id alone was no sign of it: some ids are the name."""
-    return None not in (number, call.number) and number != call.number and not call.arguments
+    """Whether the name of a call says, on another number, that another call of the tool begins,
+    whose id alone was no sign of it: some ids are the name. Between the pieces of arguments it is
+    the same name once more."""
+    is_between = bool(call.arguments) and not call.is_complete
+    return None not in (number, call.number) and number != call.number and not is_between
 
 
 def _no_json(constant: str) -> None:

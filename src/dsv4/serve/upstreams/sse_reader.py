@@ -92,6 +92,9 @@ class SseReader:
                 self._add(line[6:] if line.startswith(b"data: ") else line[5:])
             else:
                 self._read_field(line)
+            # Nothing belongs to it, so no blank line is waited for, which may be lost.
+            if len(self._data) == 1 and self._data[0].strip() == DONE:
+                events += self._dispatched()
         return events
 
     def _begins_anew(self, line: bytes) -> bool:
