@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from os.path import commonprefix
 from typing import Any, TypeAlias
 
 from dsv4._format.texts import read_table
@@ -17,7 +18,6 @@ from dsv4.profiles import server_requests as server
 from dsv4.profiles.profile import Profile, profile_named, render
 from dsv4.profiles.request_facts import RequestFact
 from dsv4.profiles.server_requests import Object, RequestBody, ThinkingMode
-from dsv4.tokens.coder import common_prefix_length
 
 # The table: a row for each difference, a cell for each server.
 
@@ -126,7 +126,7 @@ def compare(
     """
     sides = _side(body, first, dialect), _side(body, second, dialect)
     texts = tuple(side.prompt or "" for side in sides)
-    shared = common_prefix_length(*texts)
+    shared = len(commonprefix(texts))
     same = sides[0].prompt == sides[1].prompt is not None
     reasons = () if same else tuple(_reasons(server.as_object(body), sides, dialect))
     return Comparison(*sides, shared, reasons)
