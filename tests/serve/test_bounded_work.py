@@ -116,7 +116,7 @@ def test_a_large_event_is_read_beside_the_loop_and_written_in_pieces(
     counted(SseReader, "feed", lambda events, *_: sum(map(len, events)))
     counted(answer_reader, "parse_event", lambda _, data: len(data))
     counted(StreamParser, "feed", lambda _, parser, text: len(text))
-    counted(EventStream, "write", lambda _, stream, data: len(data))
+    counted(EventStream, "queued", lambda _, stream, data: len(data))
     counted(asgi, "json_bytes", lambda data, _: len(data))
     size = LONGEST if ALL else 3 * MIB
     said = "The file is here, I think.\n" * (size // 28) + "So."

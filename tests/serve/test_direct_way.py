@@ -20,17 +20,17 @@ def test_nearly_every_chunk_is_written_when_it_comes(
 ) -> None:
     ways: Counter[type] = Counter()
 
-    def count(owner: type) -> None:
-        write = owner.write  # type: ignore[attr-defined]
+    def count(owner: type, name: str) -> None:
+        write = getattr(owner, name)
 
         def counted(stream: Any, data: bytes) -> Any:
             ways[owner] += 1
             return write(stream, data)
 
-        monkeypatch.setattr(owner, "write", counted)
+        monkeypatch.setattr(owner, name, counted)
 
-    count(asgi.EventStream)
-    count(uvicorn_runner._DirectWriter)
+    count(asgi.EventStream, "queued")
+    count(uvicorn_runner._DirectWriter, "write")
     choices = [
         {"index": 0, "delta": {"content": f"{n} "}, "finish_reason": None} for n in range(50)
     ]

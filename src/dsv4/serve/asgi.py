@@ -10,7 +10,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping, Sequence
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Coroutine,
+    Generator,
+    Mapping,
+    MutableMapping,
+    Sequence,
+)
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 from urllib.parse import parse_qs
@@ -205,36 +213,48 @@ class EventStream:
     headers: Mapping[str, str]
     timer: StreamTimer | None = None
     write_now: WriteNow = cannot_write
-    has_begun: bool = False
-    is_free: bool = False  # it has begun, and nobody writes or waits for that
-    # Choices and keep-alives write in the order they come.
+    has_begun: bool = False  # something is on its way
+    is_free: bool = False  # the head has gone, and so has all behind it
+    # Choices and keep-alives write in the order they come: each piece has its place from then on,
+    # whether or not whoever brought it lives to wait for it.
+    _queue: list[bytes] = field(default_factory=list)
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
-    _writers: int = 0
+    _has_head: bool = False
 
     def push(self, data: bytes) -> Awaitable[None] | None:
         """Writes at once where nothing is in the way, else gives what is to be awaited."""
         if not (self.is_free and self.write_now(data)):
-            return self.write(data)
+            return self.queued(data)
         if self.timer is not None:
             self.timer.sent()
         return None
 
-    async def write(self, data: bytes) -> None:
-        begins, self.has_begun = not self.has_begun, True
-        self._writers += 1
-        self.is_free = False
-        try:
-            async with self._turn:
-                await self._write(data, begins)
-        finally:
-            self._writers -= 1
-            self.is_free = not self._writers
+    def queued(self, data: bytes) -> Awaitable[None]:
+        """Takes a piece, and gives what is to be awaited. That is no coroutine, which somebody
+        would have to await."""
+        self.has_begun, self.is_free = True, False
+        self._queue.append(data)
+        return self
 
-    async def _write(self, data: bytes, begins: bool) -> None:
+    async def write(self, data: bytes) -> None:
+        await self.queued(data)
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return self._write_queue().__await__()
+
+    async def _write_queue(self) -> None:
+        async with self._turn:
+            while count := len(self._queue):
+                await self._write(b"".join(self._queue))
+                del self._queue[:count]
+            self.is_free = True
+
+    async def _write(self, data: bytes) -> None:
         if self.timer is not None:
             self.timer.sending_began()
-        if begins:
+        if not self._has_head:
             await self._begin()
+            self._has_head = True
         await self.send_piece({"type": "http.response.body", "body": data, "more_body": True})
         if self.timer is not None:
             self.timer.sent()

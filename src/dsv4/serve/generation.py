@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
@@ -252,7 +252,7 @@ class Generation:
             return waiting
         if waiting is None:
             raise _Enough
-        return _then_enough(waiting)
+        return _ThenEnough(waiting)
 
     def _opened(self, choice: int) -> Chunks:
         try:
@@ -265,9 +265,15 @@ class _Enough(Exception):
     """What follows would not be shown."""
 
 
-async def _then_enough(waiting: Awaitable[None]) -> None:
-    await waiting
-    raise _Enough
+class _ThenEnough:
+    """The end of the reading, behind what has to wait. A coroutine would have to be awaited."""
+
+    def __init__(self, waiting: Awaitable[None]) -> None:
+        self._waiting = waiting
+
+    def __await__(self) -> Generator[Any, None, None]:
+        yield from self._waiting.__await__()
+        raise _Enough
 
 
 async def _pulled(stream: Chunks, take: TakeChunks) -> None:

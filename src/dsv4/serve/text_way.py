@@ -51,6 +51,6 @@ class TextWay:
         stream, timer = self._stream, self._timer
         if not (stream.is_free and stream.write_now(data)):
             timer.heard()
-            return stream.write(data)
+            return stream.queued(data)
         timer.heard_at = timer.sent_at = timer.now()
         return True
