@@ -5,7 +5,6 @@ behind a reading of requests of its own. Its rules were found from its prompts a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 
 from dsv4._encode.encode import effort_text, render_conversation
@@ -104,7 +103,7 @@ def _message(message: Object, path: str, dialect: str) -> Object:
         fields["tool_call_id"] = server.text_at(message.get("tool_call_id"), f"{path}.tool_call_id")
     if role == "assistant":
         fields["reasoning_content"] = _reasoning(message, path)
-        fields["tool_calls"] = list(_calls(message.get("tool_calls"), f"{path}.tool_calls"))
+        fields["tool_calls"] = list(server.calls_of(message, path, _arguments, "function"))
     return fields
 
 
@@ -145,15 +144,6 @@ def _reasoning(message: Object, path: str) -> str:
     return "".join(
         server.text_at(text, f"{path}[{n}]") for n, text in enumerate(server.list_at(value, path))
     )
-
-
-def _calls(calls: object, path: str) -> Iterator[Object]:
-    for n, call in enumerate(server.maybe_list(calls, path)):
-        at = f"{path}[{n}]"
-        fields, function, name = server.function_of(call, at, "function")
-        arguments = _arguments(function.get("arguments"), f"{at}.function.arguments")
-        id = server.text_at(fields.get("id"), f"{at}.id")
-        yield {"id": id, "function": {"name": name, "arguments": arguments}}
 
 
 def _arguments(value: object, path: str) -> object:

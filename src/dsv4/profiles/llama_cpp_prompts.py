@@ -6,18 +6,17 @@ the server does before it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import groupby
-from typing import TypeAlias
 
-from dsv4._encode.tools import to_json
 from dsv4._format import tokens
 from dsv4._format.texts import RESPONSE_FORMAT
 from dsv4.profiles import llama_cpp_request
 from dsv4.profiles import server_requests as server
 from dsv4.profiles.llama_cpp_request import LlamaCall, LlamaMessage, LlamaRelease
 from dsv4.profiles.markup_texts import calls_block, tools_section
+from dsv4.profiles.rust_json import json_with
 from dsv4.profiles.server_requests import Object, ThinkingMode
 
 # The efforts that write something; any other writes nothing.
@@ -26,7 +25,7 @@ EFFORTS = ("high", "max")
 ASKING = ("user", "tool")
 
 
-def _render(release: LlamaRelease, body: Object, dialect: str) -> str:
+def render(release: LlamaRelease, body: Object, dialect: str) -> str:
     if dialect != "v4":
         raise server.unexpected(dialect, "v4: llama.cpp has no other template", "dialect")
     request = llama_cpp_request.read_request(body, release)
@@ -34,11 +33,6 @@ def _render(release: LlamaRelease, body: Object, dialect: str) -> str:
     effort = modes.effort if request.messages else ""
     turns = _turns(request, modes.thinking)
     return "".join([tokens.BOS, effort, _front(request), *turns, _end(request, modes.thinking)])
-
-
-PromptRenderer: TypeAlias = Callable[[Object, str], str]
-render_august: PromptRenderer = partial(_render, llama_cpp_request.AUGUST_2026)
-render_october: PromptRenderer = partial(_render, llama_cpp_request.OCTOBER_2026)
 
 
 def mode(body: Object, dialect: str) -> ThinkingMode:
@@ -134,10 +128,5 @@ def _calls(calls: Sequence[LlamaCall]) -> str:
     return calls_block(listed, server.served_dialect("v4").tags, _json)
 
 
-def _json(value: object) -> str:
-    """JSON with the numbers of a C++ stream."""
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{to_json(k)}: {_json(v)}" for k, v in value.items()) + "}"
-    if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(map(_json, value)) + "]"
-    return f"{value:g}" if isinstance(value, float) else to_json(value)
+# JSON with the numbers of a C++ stream.
+_json = partial(json_with, "{:g}".format)

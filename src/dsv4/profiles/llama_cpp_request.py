@@ -23,7 +23,6 @@ RULES = ServerRules(
     efforts=None,
     thinking_switches=("thinking", "enable_thinking"),
     separator="\n",
-    result_separator="\n",
 )
 FORMATS = ("", "text", "json_object", "json_schema")
 _UNSIGNED = 2**64

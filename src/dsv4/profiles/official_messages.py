@@ -9,7 +9,7 @@ from dsv4._encode.tools import to_json
 from dsv4._format.texts import BILLING_HEADER, RECIPE_NO_IMAGE
 from dsv4.profiles import rust_json as rust
 from dsv4.profiles.official_api import RULES, refusal
-from dsv4.profiles.recipe_request import check_name, shown_schema
+from dsv4.profiles.recipe_request import check_link, check_name, shown_schema
 from dsv4.profiles.server_requests import BLANK_LINE, Object, server_refusal
 
 ROLES = ("user", "assistant", "system")
@@ -279,21 +279,14 @@ class _OfficialBlocks:
             return {"type": "file", "file_id": rust.text_in(fields, "file_id", place)}
         if kind == "url":
             url = rust.text_in(fields, "url", place)
-            self._check_link(url, place)
+            if self._images:
+                check_link(url, "messages", _PROTOCOL, place=place)
         else:
             media = rust.variant_in(fields, "media_type", MEDIA_TYPES, place)
             data = rust.text_in(fields, "data", place)
             self._check_data(data, place)
             url = f"data:{media};base64,{data}"
         return {"type": "image_url", "image_url": {"url": url}}
-
-    def _check_link(self, url: str, place: str) -> None:
-        if not self._images:
-            return
-        if not url.startswith(("http://", "https://")):
-            raise refusal("image-scheme", "messages", _PROTOCOL, place=place, url=url)
-        if len(url) > RULES["image-link"]["most"]:
-            raise refusal("image-link", "messages", _PROTOCOL, place=place, length=len(url))
 
     def _check_data(self, data: str, place: str) -> None:
         try:

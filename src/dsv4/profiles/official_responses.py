@@ -8,8 +8,8 @@ from typing import TypeAlias
 from dsv4._encode.tools import to_json
 from dsv4._format.texts import RECIPE_NO_IMAGE
 from dsv4.profiles import rust_json as rust
-from dsv4.profiles.official_api import RULES, refusal
-from dsv4.profiles.recipe_request import DETAILS, check_name
+from dsv4.profiles.official_api import refusal
+from dsv4.profiles.recipe_request import DETAILS, check_link, check_name
 from dsv4.profiles.server_requests import BLANK_LINE, TOOL_CHOICES, Object, server_refusal
 
 ROLES = ("user", "assistant", "system", "developer")
@@ -212,9 +212,9 @@ class _OfficialItems:
         if not self._images:
             return {"type": "text", "text": RECIPE_NO_IMAGE}
         file = fields.get("file_id")
-        if url is not None:
-            _check_url(url, path, index)
-        elif not isinstance(file, str):
+        if url is not None and not url.startswith("data:"):
+            check_link(url, path, _PROTOCOL, index=index, place=f"{path}: image_url")
+        elif url is None and not isinstance(file, str):
             raise server_refusal(path, f"{path}: input_image must have image_url or file_id")
         if role in ("assistant", "system"):
             raise refusal("image-assistant", path, _PROTOCOL, index=index, role=role)
@@ -237,16 +237,6 @@ def _thoughts(item: Object, path: str) -> Iterator[str]:
         fields = rust.map_of(part, f"{path}[{n}]", "ResponsesReasoningContent")
         if fields.get("type", "reasoning_text") == "reasoning_text":
             yield rust.text_in(fields, "text", f"{path}[{n}]")
-
-
-def _check_url(url: str, path: str, index: int) -> None:
-    if url.startswith("data:"):
-        return
-    if not url.startswith(("http://", "https://")):
-        raise refusal("image-scheme", path, _PROTOCOL, index=index)
-    if len(url) > RULES["image-link"]["most"]:
-        place = f"{path}: image_url"
-        raise refusal("image-link", path, _PROTOCOL, place=place, length=len(url))
 
 
 def _check_results(messages: Sequence[Object]) -> None:

@@ -52,6 +52,32 @@ def _users_joined(messages: Sequence[RecipeMessage], keep_empty: bool) -> Iterat
         yield RecipeMessage("user", BLANK_LINE.join(t for t in texts if t or keep_empty))
 
 
+def _asked(message: RecipeMessage, before: str) -> Iterator[str]:
+    """What a user says, a tool or a reminder, behind a message of the role `before`."""
+    if message.role == "latest_reminder":
+        yield tokens.LATEST_REMINDER + message.text
+        return
+    yield BLANK_LINE if before in ("user", "tool") else tokens.USER
+    is_result = message.role == "tool"
+    yield tokens.RESULT_START + message.text + tokens.RESULT_END if is_result else message.text
+
+
+def _answer(
+    message: RecipeMessage, shows_reasoning: bool, calls: Callable[[Sequence[RecipeCall]], str]
+) -> Iterator[str]:
+    """An answer, whose calls are written by `calls`."""
+    yield tokens.ASSISTANT
+    if shows_reasoning:
+        yield f"{tokens.THINK_START}{message.reasoning}"
+    if not (shows_reasoning and message.prefix and not message.text):
+        yield tokens.THINK_END
+    yield message.text
+    if message.calls:
+        yield calls(message.calls)
+    if not message.prefix:
+        yield tokens.EOS
+
+
 # V4: every system text in front, calls and results in the order of their ids.
 
 
@@ -69,18 +95,12 @@ def v4_prompt(conversation: RecipeConversation) -> str:
 def _v4_turns(messages: Sequence[RecipeMessage], conversation: RecipeConversation) -> Iterator[str]:
     before = ""
     for message in _by_id(messages):
-        role = message.role
-        if role == "user":
-            yield BLANK_LINE if before in ("user", "tool") else tokens.USER
-            yield message.text
-        elif role == "tool":
-            yield BLANK_LINE if before == "tool" else tokens.USER
-            yield tokens.RESULT_START + message.text + tokens.RESULT_END
-        elif role == "latest_reminder":
-            yield tokens.LATEST_REMINDER + message.text
+        if message.role == "assistant":
+            shows = message.reasoning is not None and (message.prefix or conversation.schemas)
+            yield from _answer(message, bool(shows), _v4_calls)
         else:
-            yield from _v4_answer(message, conversation)
-        before = role
+            yield from _asked(message, before)
+        before = message.role
 
 
 def _by_id(messages: Sequence[RecipeMessage]) -> Iterator[RecipeMessage]:
@@ -95,26 +115,9 @@ def _by_id(messages: Sequence[RecipeMessage]) -> Iterator[RecipeMessage]:
         index += len(results)
 
 
-def _v4_answer(message: RecipeMessage, conversation: RecipeConversation) -> Iterator[str]:
-    shows_reasoning = message.reasoning is not None and (
-        message.prefix or bool(conversation.schemas)
-    )
-    yield tokens.ASSISTANT
-    if shows_reasoning:
-        yield f"{tokens.THINK_START}{message.reasoning}"
-    if not (conversation.thinking and message.prefix and not message.text):
-        yield tokens.THINK_END
-    yield message.text
-    if message.calls:
-        yield _v4_calls(message.calls)
-    if not message.prefix:
-        yield tokens.EOS
-
-
 def _v4_calls(calls: Sequence[RecipeCall]) -> str:
     """A call without parameters has no line for them."""
-    dialect = served_dialect("v4")
-    tags = dialect.tags
+    tags = served_dialect("v4").tags
     texts = [str(tags.block_open)]
     for call in calls:
         texts += tags.invoke_open, call.name, NAME_END
@@ -186,33 +189,19 @@ def _v4_1_turns(
         role = message.role
         if role == "system":
             yield (tokens.SYSTEM if index else "") + message.text
-        elif role in ("user", "tool"):
-            yield BLANK_LINE if before in ("user", "tool") else tokens.USER
-            result = role == "tool"
-            yield tokens.RESULT_START + message.text + tokens.RESULT_END if result else message.text
-        elif role == "latest_reminder":
-            yield tokens.LATEST_REMINDER + message.text
-        else:
+        elif role == "assistant":
             # Of a loop that is still running the newest release keeps the reasoning.
-            shows = conversation.schemas or message.prefix or (in_loop and index > last)
-            yield from _v4_1_answer(
-                message, bool(conversation.thinking and index and shows), dialect
-            )
+            kept = conversation.schemas or message.prefix or (in_loop and index > last)
+            shows = bool(conversation.thinking and index and kept)
+            yield from _answer(message, shows, partial(_v4_1_calls, dialect))
+        else:
+            yield from _asked(message, before)
         before = role
 
 
-def _v4_1_answer(message: RecipeMessage, shows_reasoning: bool, dialect: Dialect) -> Iterator[str]:
-    yield tokens.ASSISTANT
-    if shows_reasoning:
-        yield f"{tokens.THINK_START}{message.reasoning}"
-    if not (shows_reasoning and message.prefix and not message.text):
-        yield tokens.THINK_END
-    yield message.text
-    if message.calls:
-        listed = [(call.name, _arguments(call)) for call in message.calls]
-        yield calls_block(listed, dialect.tags, to_json)
-    if not message.prefix:
-        yield tokens.EOS
+def _v4_1_calls(dialect: Dialect, calls: Sequence[RecipeCall]) -> str:
+    listed = [(call.name, _arguments(call)) for call in calls]
+    return calls_block(listed, dialect.tags, to_json)
 
 
 PROMPTS: dict[str, Callable[[RecipeConversation], str]] = {

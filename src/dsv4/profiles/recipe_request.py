@@ -359,12 +359,16 @@ class _MessageReader:
         url = rust.text_in(image, "url", path)
         if image.get("detail") is not None:
             rust.variant_of(image["detail"], DETAILS, f"{path}.detail")
-        if not self.images or url.startswith("data:"):
-            return
-        if not url.startswith(("http://", "https://")):
-            raise refusal("image-scheme", f"{path}.url", index=index)
-        if len(url) > LIMITS["image-link"]["most"]:
-            raise refusal("image-link", f"{path}.url", index=index, length=len(url))
+        if self.images and not url.startswith("data:"):
+            check_link(url, f"{path}.url", index=index)
+
+
+def check_link(url: str, path: str, protocol: str = "chat", **place: object) -> None:
+    """Refuse the address of an image that is none of HTTP, or is too long."""
+    if not url.startswith(("http://", "https://")):
+        raise refusal("image-scheme", path, protocol, url=url, **place)
+    if len(url) > LIMITS["image-link"]["most"]:
+        raise refusal("image-link", path, protocol, length=len(url), **place)
 
 
 def _with_reasoning(message: RecipeMessage, thinking: bool) -> RecipeMessage:

@@ -153,11 +153,10 @@ def _integer(value: object, path: str) -> int:
     return value
 
 
-def _strict_number(value: Any, path: str) -> int | float:
+def _strict_number(value: Any, path: str) -> Any:
     if not has_type(value, ("number",)):
         raise unexpected(value, "a number", path)
-    number: int | float = value
-    return number
+    return value
 
 
 _BOUNDS = ("const", "default", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")

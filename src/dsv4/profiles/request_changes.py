@@ -58,15 +58,15 @@ def each_text(change: Callable[[str], str], *roles: str) -> RequestChange:
     return each_message(of_message, *roles)
 
 
-def _without(value: Object, *fields: str) -> Object:
-    if not any(field in value for field in fields):
-        return value
-    return {key: item for key, item in value.items() if key not in fields}
+def without(*fields: str) -> Callable[[Object], Object]:
+    """A body, a message or a function without these fields."""
 
+    def changed(value: Object) -> Object:
+        if not any(field in value for field in fields):
+            return value
+        return {key: item for key, item in value.items() if key not in fields}
 
-def without(*fields: str) -> RequestChange:
-    """The body without these fields."""
-    return lambda body: _without(body, *fields)
+    return changed
 
 
 # Systems and developers.
@@ -76,13 +76,9 @@ def _drop(message: Object) -> None:
     return None
 
 
-def _as_role(role: str) -> MessageChange:
-    return lambda message: {**message, "role": role}
-
-
 system_dropped: RequestChange = each_message(_drop, "system")
 developer_dropped: RequestChange = each_message(_drop, "developer")
-developer_as_system: RequestChange = each_message(_as_role("system"), "developer")
+developer_as_system: RequestChange = each_message(lambda m: {**m, "role": "system"}, "developer")
 
 
 def _text_of(message: Object) -> str:
@@ -314,8 +310,9 @@ def _schema_without(schema: object, field: str, goes: Callable[[object], bool]) 
     return {key: _schema_without(item, field, goes) for key, item in fields.items()}
 
 
-def _without_description(function: Object) -> Object:
-    return _without(function, "description")
+_without_description = without("description")
+_without_strict = without("strict")
+_without_reasoning = without(*_REASONING)
 
 
 def _parameters_undescribed(function: Object) -> Object:
@@ -324,10 +321,6 @@ def _parameters_undescribed(function: Object) -> Object:
     parameters = function["parameters"]
     undescribed = _schema_without(parameters, "description", lambda text: isinstance(text, str))
     return {**function, "parameters": undescribed}
-
-
-def _without_strict(function: Object) -> Object:
-    return _without(function, "strict")
 
 
 def _opened(function: Object) -> Object:
@@ -368,10 +361,6 @@ def choice_none_lost(body: Object) -> Object:
 # Reasoning of earlier answers.
 
 
-def _without_reasoning(message: Object) -> Object:
-    return _without(message, *_REASONING)
-
-
 reasoning_dropped: RequestChange = each_message(_without_reasoning, "assistant")
 
 
@@ -407,9 +396,7 @@ def _space_for_reasoning_of_calls(message: Object) -> Object:
 
 
 only_reasoning: RequestChange = each_message(_only_reasoning, "assistant")
-only_reasoning_content: RequestChange = each_message(
-    lambda m: _without(m, "reasoning"), "assistant"
-)
+only_reasoning_content: RequestChange = each_message(without("reasoning"), "assistant")
 space_for_reasoning: RequestChange = each_message(_space_for_reasoning, "assistant")
 space_for_reasoning_of_calls: RequestChange = each_message(
     _space_for_reasoning_of_calls, "assistant"
@@ -427,7 +414,7 @@ def _without_calling(message: Object) -> Object | None:
     return None if message.get("tool_calls") else message
 
 
-calls_dropped: RequestChange = each_message(lambda m: _without(m, "tool_calls"), "assistant")
+calls_dropped: RequestChange = each_message(without("tool_calls"), "assistant")
 
 
 def calls_and_results_dropped(body: Object) -> Object:

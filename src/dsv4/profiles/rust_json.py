@@ -5,7 +5,8 @@ what it says of a field that is not what it should be.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from math import isfinite
 from typing import Any, NoReturn
 
@@ -94,14 +95,14 @@ def _number(value: int, big_integers: bool) -> int | float:
     return float(value)
 
 
-def v4_json(value: object) -> str:
-    """JSON as V4's renderer writes it: as Python does, but for some small floats."""
+def json_with(float_text: Callable[[float], str], value: object) -> str:
+    """JSON as Python writes it, but for its floats."""
     if isinstance(value, dict):
-        items = (f"{to_json(key)}: {v4_json(item)}" for key, item in value.items())
+        items = (f"{to_json(key)}: {json_with(float_text, item)}" for key, item in value.items())
         return "{" + ", ".join(items) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(v4_json, value)) + "]"
-    return _v4_float(value) if isinstance(value, float) else to_json(value)
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(json_with(float_text, item) for item in value) + "]"
+    return float_text(value) if isinstance(value, float) else to_json(value)
 
 
 def _v4_float(value: float) -> str:
@@ -113,6 +114,10 @@ def _v4_float(value: float) -> str:
         return f"{digits}e-{exponent}"
     sign = "-" if value < 0 else ""
     return f"{sign}0.0000{digits.lstrip('-').replace('.', '')}"
+
+
+# JSON as V4's renderer writes it: as Python does, but for some small floats.
+v4_json = partial(json_with, _v4_float)
 
 
 # Fields.

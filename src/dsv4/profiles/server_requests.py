@@ -6,7 +6,7 @@ No other module changes the encoder's own dialects for a server.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -88,6 +88,19 @@ def function_of(value: object, path: str, *kind: str) -> tuple[Object, Object, s
     one_of(fields.get("type", *kind), ("function",), f"{path}.type")
     function = object_at(fields.get("function"), f"{path}.function")
     return fields, function, text_at(function.get("name"), f"{path}.function.name")
+
+
+def calls_of(
+    message: Object, path: str, read: Callable[[object, str], object], *kind: str
+) -> Iterator[Object]:
+    """The calls of an answer, whose arguments `read` reads. `kind` is as for `function_of`."""
+    path = f"{path}.tool_calls"
+    for n, call in enumerate(maybe_list(message.get("tool_calls"), path)):
+        at = f"{path}[{n}]"
+        fields, function, name = function_of(call, at, *kind)
+        arguments = read(function.get("arguments"), f"{at}.function.arguments")
+        id = text_at(fields.get("id"), f"{at}.id")
+        yield {"id": id, "function": {"name": name, "arguments": arguments}}
 
 
 # What Pydantic reads as a flag, which vLLM and SGLang use.

@@ -173,7 +173,7 @@ def _message(message: Object, path: str, dialect: str) -> Object:
     if role == "assistant" or reasoning:  # of others it is only looked through
         fields["reasoning"] = str(reasoning) if reasoning else ""
     if role == "assistant":
-        fields["tool_calls"] = list(_calls(message.get("tool_calls"), f"{path}.tool_calls"))
+        fields["tool_calls"] = list(server.calls_of(message, path, _arguments))
     return fields
 
 
@@ -255,15 +255,6 @@ def _without_billing(part: str) -> str | None:
         return part
     _, newline, rest = part.partition("\n")
     return rest if newline else None
-
-
-def _calls(calls: object, path: str) -> Iterator[Object]:
-    for n, call in enumerate(server.maybe_list(calls, path)):
-        at = f"{path}[{n}]"
-        fields, function, name = server.function_of(call, at)
-        arguments = _arguments(function.get("arguments"), f"{at}.function.arguments")
-        id = server.text_at(fields.get("id"), f"{at}.id")
-        yield {"id": id, "function": {"name": name, "arguments": arguments}}
 
 
 def _arguments(arguments: object, path: str) -> Object:
