@@ -77,6 +77,8 @@ OTHERS = [
     tool("kill", ["pid", "signal"], pid="integer", signal="integer"),
     tool("switch", None, on="boolean", off="boolean"),
     tool("erase", ["what"], what={"const": "all"}, id="integer"),
+    tool("find", None, path="string", line="string"),
+    tool("go_to", None, file="string", line="integer"),
     tool("nothing"),
 ]
 SPACES = [
@@ -162,6 +164,7 @@ BLOCKS = [
                 [("kill", {"pid": 1, "signal": 9}), ("kill", {"pid": 2, "signal": 2})],
             ),
             ("flags alone", [("switch", {"on": True, "off": False}), ("switch", {"on": False})]),
+            ("one key, two types", [("find", {"path": "a.py"}), ("go_to", {"file": "b.py", "line": 9})]),
             ("const", [("erase", {"what": "all", "id": 3}), ("erase", {"what": "all"})]),
         ]
     ),

@@ -112,6 +112,16 @@ class TestACallThatBreaksItsSchemaAroundMarkup:
     def test_one_that_keeps_to_it_is_made(self, name: str, arguments: dict[str, Any]) -> None:
         assert calls_of(read(in_block(calling(name, **arguments)))) == [(name, arguments)]
 
+    @each_row("limit, is_made", [("9", True), (9, False)])
+    def test_a_value_of_another_tools_type(self, limit: object, is_made: bool) -> None:
+        """`limit` is a text of `find`, and a number of `peek`, whose opening stands in the path."""
+        tools = [tool("find", path="string", limit="string"), tool("peek", limit="integer")]
+        path = f"a.py</\n{INVOKE_END}\n{invoke('peek')}"
+        text = in_block(calling("find", path=path, limit=limit))
+        assert len(read(text, tools=tools).tool_calls) == is_made
+        of_nobody = text.replace('name="peek"', 'name="look"')
+        assert len(read(of_nobody, tools=tools).tool_calls) == 1
+
     @each_row(
         "more, is_made", [(True, True), ({"type": "string"}, True), (False, False), ({}, True)]
     )

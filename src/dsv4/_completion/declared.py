@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from dsv4._completion.json_text import read_json
 from dsv4._format.dialects import NAMESPACE_END
 from dsv4._format.spellings import AROUND_NAMES, HOLDS_ALL
-from dsv4.schema import conjunction, listed, possible_types, properties_of, required_of
+from dsv4.schema import conjunction, has_type, listed, possible_types, properties_of, required_of
 
 # An object as callers give it: a tool, its function, or a schema.
 GivenObject: TypeAlias = Mapping[Any, Any]
@@ -144,6 +144,13 @@ class DeclaredTools:
         if types and "string" not in types:
             return read_json(raw) is None
         return self._objects[tool].omits(key, given.value)
+
+    def is_of_others(self, tool: str, key: str, json_text: str, others: Iterable[str]) -> bool:
+        """Whether a value has the type that another of these tools gives a key, and not its own."""
+        types, given = self.types_of(tool, key), read_json(json_text)
+        if not types or given is None or has_type(given.value, types):
+            return False
+        return any(has_type(given.value, self.types_of(other, key)) for other in others)
 
     def may_unwrap(self, tool: str, key: str) -> bool:
         """Whether a lone parameter may hold all the arguments (rule 8)."""

@@ -26,6 +26,7 @@ _GIVES_KEY = (
     r"(?<![A-Za-z0-9_./-])[\"'`*_-]*{0}[\"'`*_]*\s*[:=：＝]|name\s*=\s*[\"']?{0}\b|>\s*{0}\s*</"
 )
 _GIVES_ANY = pattern(r"name\s*=\s*[\"']?[\w.-]+")
+_GIVES_NAME = pattern(r"name=\"([^\"\n]+)\"")
 
 
 def _swallows_value(tag: Tag) -> bool:
@@ -283,12 +284,18 @@ class Call:
         """Whether markup is in a value, and the call is not what was declared (rule 37).
 
         Then a tag was taken for a part of the value: the path `b.py</`, the DSML token and another
-        call, without the content that has to be there; or a color `>red`.
+        call, without the content that has to be there; or a color `>red`. Or that other call's own
+        `limit` came behind it: a number, where this tool's `limit` is a text.
         """
         if not any(value.holds_markup for value in self.given.values()):
             return False
         values = {key: (one.raw, one.as_json) for key, one in self.given.items()}
-        return self.reading.tools.breaks_schema(self.name, values)
+        opened = {name for raw, _ in values.values() for name in _GIVES_NAME.findall(raw)}
+        tools = self.reading.tools
+        return tools.breaks_schema(self.name, values) or any(
+            tools.is_of_others(self.name, key, json_text, opened)
+            for key, (_, json_text) in values.items()
+        )
 
     # The end.
 
