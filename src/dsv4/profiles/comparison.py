@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from os.path import commonprefix
 from typing import Any, TypeAlias
 
 from dsv4._format.texts import read_table
@@ -124,9 +123,11 @@ def compare(
     for a name or a dialect that is not known; a request that a server refuses is a `Side` with an
     error.
     """
+    from dsv4.tokens.coder import common_prefix_length  # whoever asks for help compares nothing
+
     sides = _side(body, first, dialect), _side(body, second, dialect)
     texts = tuple(side.prompt or "" for side in sides)
-    shared = len(commonprefix(texts))
+    shared = common_prefix_length(*texts)
     same = sides[0].prompt == sides[1].prompt is not None
     reasons = () if same else tuple(_reasons(server.as_object(body), sides, dialect))
     return Comparison(*sides, shared, reasons)
