@@ -31,6 +31,13 @@ class Section:
     tools: list[Any] | None
     response_format: Any
 
+    def put_on(self, message: dict[str, Any]) -> None:
+        """Gives a message what it says."""
+        if self.tools:
+            message["tools"] = self.tools
+        if self.response_format is not None:
+            message["response_format"] = self.response_format
+
 
 def sections(text: str, dialect: Dialect) -> list[Section]:
     """Every section in a text that is written exactly as the format writes it."""

@@ -269,10 +269,7 @@ class _ReaderV32:
 
 
 def _put_section(section: Section, message: dict[str, Any], reading: PromptReading) -> None:
-    if section.tools:
-        message["tools"] = section.tools
-    if section.response_format is not None:
-        message["response_format"] = section.response_format
+    section.put_on(message)
     index = len(reading.messages) - 1
     note = "read as tools or a response format, which a text could also spell"
     reading.note("tools-from-text", section.start, section.end, note, index)

@@ -150,11 +150,7 @@ class _MessageWriterV4:
                 *("tools-from-text", section.start, section.end),
                 "read as tools or a response format, which a text could also spell",
             )
-        message = self._add(role, self._content(start, section.start))
-        if section.tools:
-            message["tools"] = section.tools
-        if section.response_format is not None:
-            message["response_format"] = section.response_format
+        section.put_on(self._add(role, self._content(start, section.start)))
 
     def _reminder(self, n: int, turn: PromptTurn) -> None:
         self._add("latest_reminder", self._content(turn.start, turn.end))

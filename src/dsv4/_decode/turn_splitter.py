@@ -182,9 +182,13 @@ class TurnSplitter:
         """An answer whose beginning nothing shows. Who reads the turns has to find it."""
         if self.joined and not self.trusted:
             return False
+        return self._hidden(lexeme, "assistant")
+
+    def _hidden(self, lexeme: PromptLexeme, *roles: str) -> bool:
+        """The end of turns of these roles, the last an answer, whose beginning nothing shows."""
         self.has_bare_answers = self.has_hidden_answers = True
         self._close(lexeme)
-        self.turns.append(PromptTurn("assistant", lexeme.start, lexeme.start))
+        self.turns += (PromptTurn(role, lexeme.start, lexeme.start) for role in roles)
         return self._enter(TurnState.BETWEEN, lexeme)
 
     def _reminder_in_question(self, index: int, lexeme: PromptLexeme) -> bool:
@@ -199,11 +203,7 @@ class TurnSplitter:
         """The end of an answer without a header, after a system text that nothing shows."""
         if self.has_system_token or self._is_spelled_in_question(index):
             return False
-        self.has_bare_answers = self.has_hidden_answers = True
-        self._close(lexeme)
-        self.turns.append(PromptTurn("system", lexeme.start, lexeme.start))
-        self.turns.append(PromptTurn("assistant", lexeme.start, lexeme.start))
-        return self._enter(TurnState.BETWEEN, lexeme)
+        return self._hidden(lexeme, "system", "assistant")
 
     def _task_of_question(self, index: int, lexeme: PromptLexeme) -> bool:
         if not self.trusted and self._ahead.is_asked(index):

@@ -137,6 +137,13 @@ class RequestOverrides:
         return replace(request, **options) if options else request
 
 
+def without_filled(value: Any) -> Any:
+    """The value without the null fields with which Arrow fills the gaps of a row."""
+    if isinstance(value, dict):
+        return {name: without_filled(item) for name, item in value.items() if item is not None}
+    return [without_filled(item) for item in value] if isinstance(value, list) else value
+
+
 def with_task(messages: object, task: str) -> list[Any]:
     """The messages with a task on the last, which must be one that can carry it."""
     turns: list[Any] = messages if isinstance(messages, list) else []

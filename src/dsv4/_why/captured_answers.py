@@ -11,11 +11,10 @@ from typing import Any
 
 from dsv4._format.tokens import ASSISTANT, THINK_END, THINK_START
 from dsv4._why.pasted_kinds import NotUnderstood, PastedAnswer, PastedError
-from dsv4._why.written_values import python_value
+from dsv4._why.written_values import json_or_python
 from dsv4.api import Settings, read
 from dsv4.api.api_request import ProtocolName, chosen_dialect
 from dsv4.api.protocols import PROTOCOLS
-from dsv4.api.request_fields import maybe_json
 from dsv4.errors import Error
 
 _SETTINGS = Settings(last_answer="finish")
@@ -145,7 +144,7 @@ def read_events(text: str) -> PastedAnswer | PastedError | NotUnderstood | None:
     if "data:" not in text:
         return None
     lines = [line for line in _data_lines(text) if line != "[DONE]"]
-    values = [_data_value(line) for line in lines]
+    values = [json_or_python(line) for line in lines]
     events = [value for value in values if isinstance(value, dict)]
     if not any(map(is_event, events)):
         return None
@@ -173,11 +172,6 @@ def _unprinted(line: str) -> list[str]:
         return [line]
     text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
     return text.splitlines()
-
-
-def _data_value(data: str) -> Any:
-    value = maybe_json(data)
-    return python_value(data) if value is None else value
 
 
 def is_event(value: object) -> bool:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import cast
+from typing import Any, cast
 
 from dsv4._why.doc_pages import doc_pages, page_text
-from dsv4._why.verdict import Certainty, Culprit
+from dsv4._why.verdict import Certainty, Culprit, WhyVerdict
 
 PAGE = "errors"
 # Errors stand at the beginning or at the end of what people paste.
@@ -32,6 +32,11 @@ class KnownError:
     why: str
     fix: str
     more: str
+
+    def told(self, verdict: WhyVerdict, **words: Any) -> WhyVerdict:
+        """A verdict with what the section says, but for these `words`."""
+        said = {"who": self.who, "sure": self.sure, "because": self.why, "fix": self.fix}
+        return replace(verdict, **{**said, "more": self.more, **words})
 
 
 _SECTION = re.compile(r"^### ([^\n]+)\n(.*?)(?=^#{1,3} |\Z)", re.MULTILINE | re.DOTALL)

@@ -318,15 +318,12 @@ def _judge_error(pasted: PastedError) -> WhyVerdict:
         error, start, end = known
         if error.who == "nobody":
             return replace(verdict, what=error.title, because=error.why, fix=error.fix)
-        return replace(
+        return error.told(
             verdict,
             what=f"{pasted.form}: {error.title}",
             wrong=error.why,
             marked=marked(pasted.text, start, end),
-            who=error.who,
-            sure=error.sure,
-            fix=error.fix,
-            more=error.more,
+            because="",
         )
     return _judge_own_error(pasted, verdict) or _judge_status(pasted, verdict)
 
@@ -370,14 +367,12 @@ def _judge_status(pasted: PastedError, verdict: WhyVerdict) -> WhyVerdict:
             because=error_page.telling_line(pasted.text),
             understood=False,
         )
-    return replace(
+    return known.told(
         verdict,
         what=f"{pasted.form} with the status {known.title}",
         wrong=known.why,
-        who=known.who,
-        sure=known.sure,
         because="so its status says; the text is not in the table of known errors",
-        fix=known.fix,
+        more=verdict.more,
     )
 
 

@@ -185,23 +185,13 @@ def _leak_verdict(verdict: WhyVerdict, leak: Leak, text: str, path: str) -> WhyV
         marked=marked(text, leak.start, leak.end),
     )
     if leak.kind == "cut by length":
-        cause = known_error("finish_reason: length")
-        return replace(found, who=cause.who, sure=cause.sure, because=cause.why, fix=cause.fix)
+        return known_error("finish_reason: length").told(found, more=found.more)
     return found
 
 
 def symptom(verdict: WhyVerdict, title: str, detail: str = "") -> WhyVerdict:
     """The verdict with what a section of errors.md says, and what was found besides."""
-    known = known_error(title)
-    return replace(
-        verdict,
-        wrong=f"{title[0].lower()}{title[1:]}{detail}",
-        who=known.who,
-        sure=known.sure,
-        because=known.why,
-        fix=known.fix,
-        more=known.more,
-    )
+    return known_error(title).told(verdict, wrong=f"{title[0].lower()}{title[1:]}{detail}")
 
 
 # The tool that a tag names.

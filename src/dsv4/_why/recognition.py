@@ -38,6 +38,7 @@ from dsv4._why.written_values import (
     fenced_texts,
     javascript_value,
     json_or_broken,
+    json_or_python,
     python_value,
 )
 from dsv4.api.own_bodies import is_pair, is_sharegpt, role_of
@@ -118,9 +119,7 @@ def recognise_text(text: str) -> Pasted:
 
 def _written_value(text: str) -> Any:
     """The value that the text is, from end to end."""
-    value = maybe_json(text)
-    if value is None:
-        value = python_value(text)
+    value = json_or_python(text)
     return javascript_value(text) if value is None else value
 
 
@@ -220,10 +219,10 @@ def _read_lines(text: str) -> Pasted | None:
     lines = [(n, line) for n, line in enumerate(text.split("\n"), 1) if line.strip()]
     if not 2 <= len(lines) <= MOST_LINES or not _BEGINS_VALUE.match(lines[0][1]):
         return None
-    values = [_line_value(line) for _, line in lines[:-1]]
+    values = [json_or_python(line) for _, line in lines[:-1]]
     broken = [n for n, value in enumerate(values) if not isinstance(value, (dict, list))]
     if not broken:
-        last = _line_value(lines[-1][1])
+        last = json_or_python(lines[-1][1])
         is_cut = not isinstance(last, (dict, list))
         if is_cut and len(values) == 1:
             return None
@@ -236,11 +235,6 @@ def _read_lines(text: str) -> Pasted | None:
 
 
 _BEGINS_VALUE = re.compile(r"\s*(?:[{\[]|[A-Z]\w*\()")
-
-
-def _line_value(line: str) -> Any:
-    value = maybe_json(line)
-    return python_value(line) if value is None else value
 
 
 def _read_values_in_turn(text: str) -> Pasted | None:

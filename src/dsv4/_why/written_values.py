@@ -12,6 +12,7 @@ from typing import Any
 
 from dsv4._inputs.input_files import json_problem
 from dsv4._why.pasted_kinds import BrokenJson
+from dsv4.api.request_fields import maybe_json
 
 # Python takes a gigabyte to read a literal of ten megabytes.
 LONGEST_LITERAL = 1_000_000
@@ -43,6 +44,12 @@ def python_value(text: str) -> Any:
         return _value_of(ast.parse(stripped, mode="eval").body)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return None
+
+
+def json_or_python(text: str) -> Any:
+    """The value of a text that is JSON, or what Python prints; None where it is none."""
+    value = maybe_json(text)
+    return python_value(text) if value is None else value
 
 
 # What JavaScript prints of an object: keys without quotation marks, texts in single ones.

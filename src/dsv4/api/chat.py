@@ -99,7 +99,7 @@ class ChatWriter(EventWriter):
     def call_start(self, call: HeldCall, choice: int) -> Events:
         self.drop_template()
         started = {"id": call.id, "type": "function"}
-        function = {"name": event_writer.full_tool_name(call), "arguments": ""}
+        function = {"name": event_writer.full_tool_name(call.tool), "arguments": ""}
         return [self._call_chunk(call, choice, {**started, "function": function})]
 
     def call_arguments(self, call: HeldCall, text: str, choice: int) -> Events:

@@ -29,6 +29,7 @@ from dsv4._completion.events import (
     ToolCallStart,
 )
 from dsv4._completion.json_text import without_duplicates
+from dsv4._completion.message import ToolCall
 from dsv4._completion.random_ids import new_id
 from dsv4._completion.reasons import Ended, Reason, ended_by
 from dsv4.api.api_request import ApiRequest, protocol_call_id
@@ -454,9 +455,8 @@ class EventWriter:
         return self.call.names.get(name) or ToolName(event.name, event.namespace)
 
 
-def full_tool_name(call: HeldCall) -> str:
-    """The name of a called tool, in a protocol that has no namespaces."""
-    tool = call.tool
+def full_tool_name(tool: ToolName | ToolCall) -> str:
+    """The name of a tool, where nothing has namespaces."""
     return (
         tool.name if tool.namespace is None else f"{tool.namespace}{NAMESPACE_SEPARATOR}{tool.name}"
     )

@@ -101,7 +101,7 @@ class MessagesWriter(EventWriter):
         block = {
             "type": "tool_use",
             "id": call.id,
-            "name": event_writer.full_tool_name(call),
+            "name": event_writer.full_tool_name(call.tool),
             "input": {},
         }
         return [*self._close(), self._start_block(block)]

@@ -21,7 +21,7 @@ from dsv4._encode.prompt import Prompt, maybe_open_reasoning, without_final_head
 from dsv4._encode.turns import NATIVE
 from dsv4._format.dialects import Dialect, dialect_named
 from dsv4._inputs.input_files import InputError
-from dsv4._inputs.request_bodies import RequestOverrides
+from dsv4._inputs.request_bodies import RequestOverrides, without_filled
 from dsv4._parse.parser import StreamParser
 from dsv4.compat import hf_tokenizers
 from dsv4.compat.hf_tokenizers import dialect_of
@@ -472,16 +472,11 @@ def _without_gaps(body: dict[str, Any]) -> dict[str, Any]:
                 location = ("messages", index, "tool_calls")
                 problem = "found arguments as a struct, to which Arrow adds those of other rows"
                 raise EncodeError(location, f"{problem}: expected JSON text")
-    filled = {name: value for name, value in body.items() if value is not None}
-    return (
-        filled if "messages" not in filled else {**filled, "messages": _filled(filled["messages"])}
-    )
-
-
-def _filled(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _filled(inner) for name, inner in value.items() if inner is not None}
-    return [_filled(inner) for inner in value] if isinstance(value, list) else value
+    return {
+        name: without_filled(value) if name == "messages" else value
+        for name, value in body.items()
+        if value is not None
+    }
 
 
 # Options.

@@ -15,7 +15,6 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from hashlib import blake2b
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -65,8 +64,6 @@ from dsv4.tokens.coder import common_prefix_length
 from dsv4.tokens.masks import AttributedIds, Weigh, weigher
 from dsv4.tokens.tokenizer import Tokenizer, fit, model_from, sampled_stretches
 
-_BITS = 64
-
 
 class SplitShare(NamedTuple):
     """A part of a split: the conversations whose hash, from 0 to 1, is between `low` and `high`."""
@@ -78,8 +75,8 @@ class SplitShare(NamedTuple):
         """Whether the conversation in a line belongs to this part."""
         if self == WHOLE_DATASET:
             return True
-        digest = blake2b(line.strip(), digest_size=_BITS // 8).digest()
-        return self.low <= int.from_bytes(digest, "big") / (1 << _BITS) < self.high
+        hash = int.from_bytes(dataset_notes.line_hash(line), "big")
+        return self.low <= hash / (1 << 8 * dataset_notes.HASH_BYTES) < self.high
 
 
 WHOLE_DATASET = SplitShare()

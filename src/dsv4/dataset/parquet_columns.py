@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from dsv4._inputs.line_shapes import LINE_FIELDS, PICTURE_FIELDS, SYSTEM_FIELDS
+from dsv4._inputs.request_bodies import without_filled
 from dsv4.dataset.dataset_errors import DatasetError, pyarrow
 
 
@@ -64,10 +65,10 @@ class ConversationColumn(NamedTuple):
         """A row as the line that a file of JSON lines would have."""
         value = row[self.name]
         if self.kind == "row":
-            body = {name: _without_nulls(row[name]) for name in self.companions}
+            body = {name: without_filled(row[name]) for name in self.companions}
             body = {name: value for name, value in body.items() if value is not None}
         elif self.kind != "text":
-            body = {self.kind: _without_nulls(value)}
+            body = {self.kind: without_filled(value)}
             for name in filter(row.get, self.companions):
                 body[name] = _json_or_text(row[name]) if name == "tools" else row[name]
         elif not self.carried:
@@ -94,13 +95,6 @@ def _json_or_text(text: str | bytes) -> Any:
 
 def _as_bytes(value: str | bytes) -> bytes:
     return value if isinstance(value, bytes) else value.encode("utf-8", "surrogatepass")
-
-
-def _without_nulls(value: object) -> object:
-    """The value without the null fields that Parquet added for other rows."""
-    if isinstance(value, dict):
-        return {name: _without_nulls(v) for name, v in value.items() if v is not None}
-    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
 def conversation_column(

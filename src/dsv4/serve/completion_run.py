@@ -17,7 +17,7 @@ from functools import cached_property, partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from dsv4._completion.events import Diagnostic, End, Event, ReasoningDelta
-from dsv4._completion.message import ToolCall, assemble
+from dsv4._completion.message import assemble
 from dsv4._completion.reasons import Reason
 from dsv4.api import ApiError, ContextOverflow, Usage
 from dsv4.api.event_writer import (
@@ -26,6 +26,7 @@ from dsv4.api.event_writer import (
     FinishReason,
     FittedCallEnd,
     LoggedEvent,
+    full_tool_name,
 )
 from dsv4.api.neutral_request import mark_id
 from dsv4.api.protocols import ApiProtocol
@@ -466,11 +467,7 @@ def _sampled_turn(
         content=message.content,
         reasoning=message.reasoning,
         calls=tuple(
-            SampledCall(call.id, _full_name(call), call.arguments, fitted.get(call.index))
+            SampledCall(call.id, full_tool_name(call), call.arguments, fitted.get(call.index))
             for call in message.tool_calls
         ),
     )
-
-
-def _full_name(call: ToolCall) -> str:
-    return call.name if call.namespace is None else f"{call.namespace}::{call.name}"

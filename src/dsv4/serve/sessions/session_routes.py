@@ -84,11 +84,10 @@ class SessionRoutes:
         return json_route(self._server, path, method, guarded)
 
     async def create(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
-        record = await self._store.create(self._new_record(self._body(data), key))
+        record = await self._store.create(self._new_record(_body(data, *_FIELDS), key))
         return {**record.to_json(), "urls": session_urls(scope, record.id)}
 
     def _new_record(self, body: JsonObject, key: Key) -> SessionRecord:
-        _check_names(body, _FIELDS, None)
         id = body.get("id")
         values = {name: body[name] for name in _OPTIONS if body.get(name) is not None}
         options = {name: _OPTIONS[name](value, name) for name, value in values.items()}
@@ -131,8 +130,7 @@ class SessionRoutes:
         return {**record.to_json(), "urls": session_urls(scope, record.id)}
 
     async def reward(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
-        body = self._body(data)
-        _check_names(body, ("reward", "call", "metadata"), None)
+        body = _body(data, "reward", "call", "metadata")
         reward, call = _number(body.get("reward"), "reward"), body.get("call")
         id = (await self._existing_record(scope)).id
         if call is not None and call not in {each.id for each in await self._store.calls(id)}:
@@ -174,9 +172,7 @@ class SessionRoutes:
         return {"name": name, "data": base64.b64encode(picture).decode()}
 
     async def weights(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
-        body = self._body(data)
-        _check_names(body, ("version",), None)
-        version = body.get("version")
+        version = _body(data, "version").get("version")
         is_text = isinstance(version, str) and 0 < len(version) <= LONGEST_NAME
         if not is_text and not is_number(version):
             raise wrong(version, "a text or a number", "version")
@@ -201,9 +197,6 @@ class SessionRoutes:
                 return record, calls
             record = again
 
-    def _body(self, data: bytes) -> JsonObject:
-        return read_json(data or b"{}")
-
 
 def session_urls(scope: Scope, id: str) -> dict[str, str]:
     """The base URLs of a session, for clients."""
@@ -213,6 +206,13 @@ def session_urls(scope: Scope, id: str) -> dict[str, str]:
 
 
 # Fields of the bodies.
+
+
+def _body(data: bytes, *names: str) -> JsonObject:
+    """A body with no other fields than these."""
+    body = read_json(data or b"{}")
+    _check_names(body, names, None)
+    return body
 
 
 def _name(value: object, path: str) -> str | None:
