@@ -164,7 +164,10 @@ BLOCKS = [
                 [("kill", {"pid": 1, "signal": 9}), ("kill", {"pid": 2, "signal": 2})],
             ),
             ("flags alone", [("switch", {"on": True, "off": False}), ("switch", {"on": False})]),
-            ("one key, two types", [("find", {"path": "a.py"}), ("go_to", {"file": "b.py", "line": 9})]),
+            (
+                "one key, two types",
+                [("find", {"path": "a.py"}), ("go_to", {"file": "b.py", "line": 9})],
+            ),
             ("const", [("erase", {"what": "all", "id": 3}), ("erase", {"what": "all"})]),
         ]
     ),
