@@ -18,6 +18,7 @@ from upstream_plans import (
     deltas,
     has_calls,
     has_content,
+    has_reason,
     has_reasoning,
     on_body,
     on_events,
@@ -35,7 +36,7 @@ BARE = ("an object on each line", "a list of objects", "objects without anything
 def calls_after_reason(plan: Plan) -> None:
     """As proxies write that send calls when all else is said."""
     calls = [e for e in plan.events if PIECE in e and e[PIECE].kind == "call"]
-    at = max(n for n, e in enumerate(plan.events) if _has_reason(e)) + 1
+    at = max(n for n, e in enumerate(plan.events) if has_reason(e)) + 1
     plan.events[at:at] = calls
     for event in calls:
         del plan.events[next(n for n, e in enumerate(plan.events) if e is event)]
@@ -239,10 +240,6 @@ def bad_gzip(plan: Plan) -> None:
     plan.headers = [("content-encoding", "gzip")]
     data = gzip.compress(plan.body)
     plan.body = data[:20] + bytes(byte ^ 0x55 for byte in data[20:30]) + data[30:]
-
-
-def _has_reason(event: JsonObject) -> bool:
-    return any(choice.get("finish_reason") for choice in choices_of(event))
 
 
 def _deltas_of(plan: Plan, event: JsonObject) -> list[JsonObject]:

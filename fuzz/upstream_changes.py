@@ -2,8 +2,9 @@
 
 Those of `KEEPING` leave the meaning as it was, so that a client must get exactly the answer; those
 of `DAMAGING` do not, so that it may get a failure in its place, and never less told as complete.
-`upstream_plans.py` has the answers, `vendor_changes.py` further forms of known vendors, and
-`further_changes.py` what stands at other places or says itself twice.
+`upstream_plans.py` has the answers, `vendor_changes.py` further forms of known vendors,
+`further_changes.py` what stands at other places or says itself twice, and `rarer_changes.py` what
+few servers do, and how HTTP cuts it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from further_changes import FURTHER_CLASHES, FURTHER_DAMAGING, FURTHER_KEEPING
+from rarer_changes import RARER_CLASHES, RARER_DAMAGING, RARER_KEEPING
 from upstream_plans import (
     NOTHING,
     PIECE,
@@ -767,6 +769,7 @@ KEEPING: tuple[Change, ...] = (
     setting("up to the end of the connection", "ends", ends="close"),
     *VENDOR_KEEPING,
     *FURTHER_KEEPING,
+    *RARER_KEEPING,
 )
 
 
@@ -982,16 +985,18 @@ DAMAGING: tuple[Change, ...] = (
     early_end,
     *VENDOR_DAMAGING,
     *FURTHER_DAMAGING,
+    *RARER_DAMAGING,
 )
 
 # What is decided first: what others depend on.
 ORDER = (
     *("whole", "call pieces", "call order", "call ids", "call names", "call repeats", "reasoning"),
     *("content", "message", "call id form", "call nulls", "call rest", "call space"),
-    *("arguments name", "call more", "encrypted"),
+    *("text order", "call heads", "own fields"),
+    *("arguments name", "call more", "encrypted", "references"),
     *("call grouping", "text grouping", "roles", "finish", "usage", "usage names"),
     *("choices", "call place", "damage", "empty fields", "empty reasons", "first event", "beside"),
-    *("heads", "names", "choice form", "keys", "wrapping"),
+    *("last delta", "heads", "names", "choice form", "keys", "wrapping"),
     *(
         "frame",
         "blank start",
@@ -1064,6 +1069,7 @@ CLASHES = (
     {"frame: data on many lines", "content: characters in halves"},
     *VENDOR_CLASHES,
     *FURTHER_CLASHES,
+    *RARER_CLASHES,
 )
 
 

@@ -140,6 +140,10 @@ class Plan:
     cuts: Callable[[Plan, bytes], list[bytes]] = lambda plan, data: cut_anywhere(plan.rng, data, 7)
     ends: str = "chunked"  # or "length", "close", "reset"
     version: str = "1.1"
+    status: str = "200 OK"
+    chunk: Callable[[bytes], bytes] = lambda piece: b"%x\r\n%s\r\n" % (len(piece), piece)
+    packets: Callable[[Plan, bytes], list[bytes]] | None = None  # None: one for each chunk
+    head_form: Callable[[str, str], str] = lambda name, value: f"{name}: {value}\r\n"
     early: bytes = b""  # a head before the head
     trailers: bytes = b""
     knows_ids: bool = True
@@ -254,12 +258,13 @@ class Plan:
             fields.append(("content-length", str(len(self.body))))
         elif self.ends != "close":
             fields.append(("transfer-encoding", "chunked"))
-            pieces = [b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces if piece]
+            pieces = [self.chunk(piece) for piece in pieces if piece]
             if self.ends == "chunked":
                 pieces.append(b"0\r\n" + self.trailers + b"\r\n")
-        lines = "".join(f"{name}: {value}\r\n" for name, value in fields)
-        head = f"HTTP/{self.version} 200 OK\r\n{lines}\r\n"
-        return [self.early + head.encode(), *pieces]
+        lines = "".join(self.head_form(name, value) for name, value in fields)
+        head = f"HTTP/{self.version} {self.status}\r\n{lines}\r\n"
+        wire = [self.early + head.encode(), *pieces]
+        return wire if self.packets is None else self.packets(self, b"".join(wire))
 
 
 # Where an event has the piece that it was made of, until it is bytes.
@@ -380,3 +385,7 @@ def choices_of(event: JsonObject) -> list[JsonObject]:
     return (
         [choice for choice in found if isinstance(choice, dict)] if isinstance(found, list) else []
     )
+
+
+def has_reason(event: JsonObject) -> bool:
+    return any(choice.get("finish_reason") for choice in choices_of(event))

@@ -18,6 +18,7 @@ from upstream_plans import (
     deltas,
     has_calls,
     has_content,
+    has_reason,
     has_reasoning,
     on_body,
     on_events,
@@ -388,12 +389,8 @@ def other_names(plan: Plan) -> None:
 def usage_between(plan: Plan) -> None:
     """In an event of its own before the reason."""
     if plan.usage is not None and not plan.events[-1]["choices"]:
-        at = next(n for n, e in enumerate(plan.events) if _has_reason(e))
+        at = next(n for n, e in enumerate(plan.events) if has_reason(e))
         plan.events.insert(at, plan.events.pop())
-
-
-def _has_reason(event: JsonObject) -> bool:
-    return any(choice.get("finish_reason") for choice in choices_of(event))
 
 
 @on_events("usage beside an empty choice", "usage", streams)
@@ -480,7 +477,7 @@ def encrypted(plan: Plan) -> None:
         {"reasoning_opaque": "Zm9v"},
         {"signature": "Zm9v"},
     )
-    at = next(n for n, e in enumerate(plan.events) if _has_reason(e))
+    at = next(n for n, e in enumerate(plan.events) if has_reason(e))
     plan.events.insert(at, plan.event(plan.rng.choice(forms)))
 
 

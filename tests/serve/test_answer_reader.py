@@ -184,6 +184,11 @@ FORMS: dict[str, Form] = {
             text([{"type": "thinking", "thinking": [{"type": "text", "text": "Hmm."}]}])
             + text([{"type": "text", "text": "Hello"}])
             + STOP,
+            text([{"type": "reasoning_text", "text": "Hmm."}, {"type": "text", "text": "Hello"}])
+            + text([{"type": "reference", "reference_ids": [1]}])
+            + STOP,
+            text([{"reasoningContent": {"reasoningText": {"text": "Hmm."}}}, {"text": "Hello"}])
+            + STOP,
         ),
     ),
     "reasoning in the content, up to the end of thinking": Form(
@@ -214,6 +219,15 @@ FORMS: dict[str, Form] = {
         (
             choice({"text": "Hello"}) + STOP,
             event({"choices": [{"index": 0, "x_delta": {"content": "Hello"}}]}) + STOP,
+            event({"choices": [{"x_delta": {"content": "Hello"}, "message": {"content": ""}}]})
+            + STOP,
+        ),
+    ),
+    "`choices` beside an `error` with nothing in it": Form(
+        HEARD,
+        tuple(
+            event({"choices": [chosen(0, {"content": "Hello"}, "stop")], "error": error})
+            for error in ({"message": None, "code": None}, {"message": "", "code": 0}, {})
         ),
     ),
     "text and calls in two choices, or in two entries of one": Form(

@@ -144,3 +144,19 @@ def test_counts_that_cannot_be_true_are_bounded(counts: tuple[int, int, int]) ->
             assert 0 <= cached <= usage["prompt_tokens"] <= 2**40
 
     run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("before", "last", "expected"),
+    [
+        (Counts(5, 2), Counts(completion=7), Counts(5, 2, 7)),
+        (Counts(5, 2, 7), Counts(0, None, 0), Counts(5, 2, 7)),
+        (Counts(5, 0, 1), Counts(5, 0, 7, 3), Counts(5, 0, 7, 3)),
+        (Counts(), Counts(0, 0, 0), Counts(0, 0, 0)),
+        (Counts(5), Counts(), Counts(5)),
+    ],
+)
+def test_counts_that_come_apart_are_put_together(
+    before: Counts, last: Counts, expected: Counts
+) -> None:
+    assert last.behind(before) == expected

@@ -10,7 +10,7 @@ import json
 import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 from dsv4._completion.reasons import Ended, Reason, ended_by
@@ -41,6 +41,12 @@ class Counts:
         """The same, as far as they can be true: a server may say anything, and none is below zero
         or beyond what a number of tokens can be."""
         return Counts(*map(_bounded, (self.prompt, self.cached, self.completion, self.reasoning)))
+
+    def behind(self, before: Counts) -> Counts:
+        """The same, where others came before: some servers say one count at each end, and none or
+        zero of the other."""
+        own, others = astuple(self), astuple(before)
+        return Counts(*(new or old or new for new, old in zip(own, others, strict=True)))
 
 
 # No request has as many tokens.

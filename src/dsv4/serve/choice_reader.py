@@ -234,7 +234,7 @@ class ChoiceReader(ABC):
         if self.first_at is None:
             self.first_at = time.monotonic()
         if chunk.counts is not None:
-            self.counts = chunk.counts.bounded
+            self.counts = chunk.counts.bounded.behind(self.counts)
         if chunk.experts is not None:
             self.experts = chunk.experts
         if chunk.weights:

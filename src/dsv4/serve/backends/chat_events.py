@@ -16,7 +16,8 @@ from dsv4.serve.heal.chat_delta import (
 )
 
 # What a choice may have besides a delta.
-_OTHERS = frozenset((*BESIDE_DELTAS, "message", "text"))
+_BESIDE = (*BESIDE_DELTAS, "text")
+_OTHERS = frozenset((*_BESIDE, "message"))
 # What stands for the number of a choice before there is one.
 _NO_NUMBER = -1
 
@@ -72,15 +73,13 @@ class ChatEvents:
         """What a choice adds: a delta; or a whole message, in an answer that is one event; or a
         text, of a server that takes every route for completions."""
         said: list[JsonObject] = []
-        delta = choice.get("delta") or {}
-        if not delta and not any(choice.get(name) for name in _OTHERS):
+        delta, message = _without_role(choice.get("delta")), _without_role(choice.get("message"))
+        if not (delta or message or any(choice.get(name) for name in _BESIDE)):
             delta = delta_by_any_name(choice)
-        # A role says nothing yet.
-        is_role = not any(delta[name] for name in delta if name != "role")
-        self._has_deltas |= not is_role
-        if not is_role:
+        self._has_deltas |= bool(delta)
+        if delta:
             said.append(delta)
-        if message := choice.get("message"):
+        if message:
             said.append(LastMessage(message) if self._has_deltas else {**message})
         beside = {name: choice[name] for name in BESIDE_DELTAS if choice.get(name)}
         if beside and not any(each.get(name) for each in said for name in beside):
@@ -92,6 +91,11 @@ class ChatEvents:
             said.append({"content": choice["text"]})
         self._has_deltas |= bool(said) and "message" not in choice
         return said
+
+
+def _without_role(part: JsonObject | None) -> JsonObject:
+    """A delta or a message; nothing for a role alone, which says nothing yet."""
+    return part if part and any(part[name] for name in part if name != "role") else {}
 
 
 def _choices(event: JsonObject) -> Iterator[JsonObject]:

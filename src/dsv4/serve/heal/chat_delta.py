@@ -49,12 +49,14 @@ KNOWN_FIELDS = _SAID.union(NO_PART, _HOLDERS)
 # The types of parts of a list, and whether they are reasoning. One without a type is text.
 _PARTS: dict[str | None, bool] = {
     **dict.fromkeys(("text", "output_text", "refusal", "summary_text", None), False),
-    **dict.fromkeys(("thinking", "reasoning", "reasoning.text", "reasoning.summary"), True),
+    **dict.fromkeys(("thinking", "reasoning", "reasoning_text"), True),
+    **dict.fromkeys(("reasoning.text", "reasoning.summary"), True),
 }
-# Where a part has its text.
-_PART_TEXTS = ("text", "thinking", "summary", "refusal", "content")
-# What is encrypted has nothing to show, and calls are read by `call_pieces`.
-_WITHOUT_TEXT = ("reasoning.encrypted", "redacted_thinking", "tool_use")
+# Where a part has its text, and which of these are reasoning.
+_THOUGHTS = ("thinking", "reasoningContent", "reasoningText")
+_PART_TEXTS = ("text", "summary", "refusal", "content", *_THOUGHTS)
+# What is encrypted or a reference has nothing to show, and calls are read by `call_pieces`.
+_WITHOUT_TEXT = ("reasoning.encrypted", "redacted_thinking", "reference", "tool_use")
 
 
 def with_known_names(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -160,7 +162,7 @@ def _part_texts(part: object, place: str) -> Iterator[SpokenText]:
         raise _garbage(part, place)
     for name in names:
         for inner, text in _texts(part[name] or "", f"{place}.{name}"):
-            yield inner or _PARTS[kind], text
+            yield inner or _PARTS[kind] or name in _THOUGHTS, text
 
 
 def call_pieces(delta: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

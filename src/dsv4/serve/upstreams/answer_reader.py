@@ -111,7 +111,7 @@ class AnswerReader:
         if not isinstance(event, dict):
             if event is not None and event != "":  # which are signs of life
                 raise told_failure(event, self._key)
-        elif error := event.get("error") or _error_of_choices(event.get("choices")):
+        elif error := _said_error(event) or _error_of_choices(event.get("choices")):
             raise told_failure(error, self._key)
         elif is_error(event):
             raise told_failure(event, self._key)
@@ -152,7 +152,9 @@ def _unwrapped(event: Any) -> Any:
         return event
     for name in _WRAPPERS:
         inner = event.get(name)
-        if isinstance(inner, dict) and "choices" in inner and event.get("success") is not False:
+        if not isinstance(inner, dict) or event.get("success") is False:
+            continue
+        if "choices" in inner or "usage" in inner:
             return inner if event.get("usage") is None else {"usage": event["usage"], **inner}
     return event
 
@@ -180,6 +182,13 @@ def is_error(event: JsonObject) -> bool:
     if event.get("success") is False or (isinstance(status, int) and status >= 400):
         return True
     return any(_ERROR_FIELD.fullmatch(n) and v not in _NOTHING for n, v in event.items())
+
+
+def _said_error(event: JsonObject) -> object:
+    """What an event has under `error`. Beside choices some have one with nothing in it."""
+    error = event.get("error")
+    is_empty = isinstance(error, dict) and all(value in _NOTHING for value in error.values())
+    return None if is_empty and event.get("choices") else error
 
 
 def _error_of_choices(choices: object) -> object:

@@ -1,0 +1,486 @@
+"""Rarer forms of answers: as few servers write them, and as HTTP may cut them.
+
+Two forms are left out, because nobody could tell them from a good answer: an event that a proxy
+sends twice is a text that says a word twice, and an answer that a router begins anew, under another
+id, is a text that repeats itself, of a server that makes up an id for each event.
+"""
+
+from __future__ import annotations
+
+import gzip
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from further_changes import BARE
+from upstream_plans import (
+    PIECE,
+    Change,
+    JsonObject,
+    Piece,
+    Plan,
+    choices,
+    choices_of,
+    cut_anywhere,
+    deltas,
+    first_delta,
+    has_calls,
+    has_content,
+    has_reason,
+    has_reasoning,
+    on_body,
+    on_events,
+    on_pieces,
+    setting,
+    streams,
+    streams_calls,
+)
+
+
+def call_pieces(plan: Plan) -> list[JsonObject]:
+    found = [delta["tool_calls"] for delta in deltas(plan) if delta.get("tool_calls")]
+    return [piece for pieces in found if isinstance(pieces, list) for piece in pieces]
+
+
+# Calls.
+
+
+@on_pieces("the heads of all calls first", "call order")
+def heads_first(plan: Plan) -> None:
+    calls = [piece for piece in plan.pieces if piece.kind == "call"]
+    others = [piece for piece in plan.pieces if piece.kind != "call"]
+    plan.pieces = others + sorted(calls, key=lambda piece: not piece.name)
+
+
+@on_pieces("the head of a call twice", "call repeats")
+def heads_twice(plan: Plan) -> None:
+    plan.pieces = [
+        each
+        for piece in plan.pieces
+        for each in ([piece, replace(piece)] if piece.name and not piece.text else [piece])
+    ]
+
+
+@on_pieces("the id comes behind the name", "call ids")
+def ids_behind(plan: Plan) -> None:
+    result: list[Piece] = []
+    for piece in plan.pieces:
+        if piece.kind == "call" and piece.id and not piece.text:
+            result += [replace(piece, id=None), Piece("call", "", piece.call, piece.id)]
+        else:
+            result.append(piece)
+    plan.pieces = result
+
+
+@on_events("no arguments in the first piece", "call heads", streams_calls)
+def bare_heads(plan: Plan) -> None:
+    """As Azure and Vertex begin."""
+    for piece in call_pieces(plan):
+        for fields in (piece, piece.get("function")):
+            if isinstance(fields, dict) and fields.get("arguments") == "":
+                del fields["arguments"]
+
+
+@on_events("a reason behind each call", "finish", streams_calls)
+def reason_for_each(plan: Plan) -> None:
+    """As routes to Gemini write that send one call at a time."""
+    last = {e[PIECE].call: e for e in plan.events if PIECE in e and e[PIECE].kind == "call"}
+    for event in last.values():
+        for choice in choices_of(event):
+            choice["finish_reason"] = plan.finish
+
+
+# Texts.
+
+
+@on_events("references between the texts", "references", streams)
+def references(plan: Plan) -> None:
+    """As Mistral writes them."""
+    at = next(n for n, e in enumerate(plan.events) if has_reason(e))
+    parts = [{"type": "reference", "reference_ids": [1]}]
+    plan.events.insert(at, plan.event({"content": parts}))
+
+
+def reasoning_parts(name: str, part: Callable[[str], Any]) -> Change:
+    @on_events(f"reasoning in the content, {name}", "reasoning", has_reasoning)
+    def change(plan: Plan) -> None:
+        for delta in deltas(plan):
+            thought = delta.pop("reasoning_content", None)
+            if isinstance(thought, str) and thought:
+                text = delta.get("content") or []
+                rest = [{"type": "text", "text": text}] if isinstance(text, str) else text
+                delta["content"] = [part(thought), *rest]
+
+    return change
+
+
+@on_events("reasoning again in fields of the proxy", "own fields", has_reasoning)
+def proxy_fields(plan: Plan) -> None:
+    """As litellm passes on what it translated."""
+    for delta in deltas(plan):
+        if isinstance(thought := delta.get("reasoning_content"), str) and thought:
+            block = {"type": "thinking", "thinking": thought, "signature": ""}
+            own = {"reasoning_content": thought, "thinking_blocks": [block]}
+            delta["provider_specific_fields"] = own
+
+
+def has_both(plan: Plan) -> bool:
+    return bool(plan.good.reasoning and plan.good.content)
+
+
+@on_pieces("reasoning behind the content", "text order", has_both)
+def late_reasoning(plan: Plan) -> None:
+    plan.pieces.sort(key=lambda piece: ("content", "reasoning", "call").index(piece.kind))
+
+
+@on_pieces("reasoning between the texts", "text order", has_both)
+def mixed_reasoning(plan: Plan) -> None:
+    """As models write that think more than once in a turn."""
+    texts = [piece for piece in plan.pieces if piece.kind != "call"]
+    own = {kind: [p for p in texts if p.kind == kind] for kind in ("reasoning", "content")}
+    mixed = []
+    while any(own.values()):
+        mixed.append(plan.rng.choice([pieces for pieces in own.values() if pieces]).pop(0))
+    plan.pieces = mixed + [piece for piece in plan.pieces if piece.kind == "call"]
+
+
+def content_as(name: str, form: Callable[[str], Any]) -> Change:
+    return setting(name, "content", has_content, content_form=form)
+
+
+def rich_part(text: str) -> Any:
+    more = {"annotations": [], "logprobs": None, "cache_control": None}
+    return [{"type": "output_text", "text": text, **more}]
+
+
+def with_empty_parts(text: str) -> Any:
+    return [{"type": "text", "text": None}, {"type": "text", "text": text}, ""]
+
+
+# Messages behind deltas, or beside them.
+
+
+def last_message(plan: Plan) -> JsonObject:
+    """The message of the last choice, which is written here."""
+    choice = next(c for c in reversed(choices(plan)) if c["finish_reason"])
+    message: JsonObject = choice.setdefault("message", plan.message())
+    return message
+
+
+@on_events("a last message with other ids", "message", streams_calls)
+def message_with_ids(plan: Plan) -> None:
+    """As litellm makes up ids for what has come, and again for the whole."""
+    for call in last_message(plan).get("tool_calls") or ():
+        call["id"] = "call_" + call.get("id", "")[::-1]
+
+
+@on_events("a last message with the calls alone", "message", streams_calls)
+def message_of_calls(plan: Plan) -> None:
+    message = last_message(plan)
+    for name in [name for name in message if name != "tool_calls"]:
+        message[name] = None
+
+
+@on_events("an empty message beside every delta", "message", streams)
+def empty_messages(plan: Plan) -> None:
+    for choice in choices(plan):
+        choice["message"] = plan.rng.choice([None, {}, {"role": "assistant", "content": ""}])
+
+
+# Choices and what is around them.
+
+
+@on_events("choices with nothing in them", "first event", streams)
+def empty_choices(plan: Plan) -> None:
+    for at in (len(plan.events) // 2, 0):
+        plan.events.insert(at, {**plan.event({}), "choices": [{}]})
+
+
+@on_events("nothing of another type in place of the last delta", "last delta", streams)
+def odd_last_delta(plan: Plan) -> None:
+    for choice in choices(plan):
+        if choice.get("finish_reason") and not choice.get(plan.delta_name):
+            choice[plan.delta_name] = plan.rng.choice([None, "", []])
+
+
+@on_events("null in every other place of an answer", "beside")
+def other_nulls(plan: Plan) -> None:
+    for choice in choices(plan):
+        for name in ("message", "delta", "text", "tool_calls", "content", "error"):
+            choice.setdefault(name, None)
+
+
+@on_events("no field for a reason before there is one", "empty reasons", streams)
+def no_reason_yet(plan: Plan) -> None:
+    for choice in choices(plan):
+        if choice["finish_reason"] is None:
+            del choice["finish_reason"]
+
+
+@on_events("an id for every event", "heads", streams)
+def ids_of_events(plan: Plan) -> None:
+    for n, event in enumerate(plan.events):
+        event |= {"id": f"chatcmpl-{n // 2}", "created": n // 3}
+
+
+@on_events("numbers beyond all bounds", "heads")
+def huge_numbers(plan: Plan) -> None:
+    for event in plan.events:
+        event |= {"created": 10**30, "score": plan.rng.choice([math.nan, -math.inf, 1e300])}
+    for choice in choices(plan):
+        token = {"token": "a", "logprob": -math.inf, "top_logprobs": []}
+        choice.setdefault("logprobs", {"content": [token]})
+
+
+@on_events("errors whose fields are all empty", "heads")
+def hollow_errors(plan: Plan) -> None:
+    for event in plan.events:
+        if event.get("choices"):
+            event["error"] = plan.rng.choice(
+                [{"code": None, "message": None}, {"message": ""}, {"type": None, "param": None}]
+            )
+
+
+# Ends and counts.
+
+
+@on_events("the counts in two events", "usage", streams)
+def halved_usage(plan: Plan) -> None:
+    """As proxies write that take over what Messages say of counts at both ends."""
+    if plan.usage is not None and not plan.events[-1]["choices"]:
+        names = ("completion_tokens", "total_tokens")
+        plan.events[0]["usage"] = {n: c for n, c in plan.usage.items() if n not in names}
+        plan.events[-1]["usage"] = {"completion_tokens": plan.usage["completion_tokens"]}
+
+
+@on_events("counts without choices", "usage", streams)
+def usage_alone(plan: Plan) -> None:
+    if not plan.events[-1]["choices"]:
+        del plan.events[-1]["choices"]
+
+
+@on_events("null among the counts", "usage")
+def null_counts(plan: Plan) -> None:
+    for event in plan.events:
+        if event.get("usage"):
+            more = {"completion_tokens_details": {"reasoning_tokens": None}, "queue_time": 0.1}
+            event["usage"] = {**event["usage"], **more, "prompt_tokens_details": None}
+
+
+@on_events("the reason once more beside the counts", "usage", streams)
+def reason_beside_usage(plan: Plan) -> None:
+    if not plan.events[-1]["choices"]:
+        plan.events[-1]["choices"] = plan.event({}, plan.finish)["choices"]
+
+
+@on_events("zeros before the counts", "usage", streams)
+def zeros_first(plan: Plan) -> None:
+    zeros = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
+    for event in plan.events:
+        event.setdefault("usage", zeros)
+
+
+@on_events("zeros behind the counts", "usage", streams)
+def zeros_behind(plan: Plan) -> None:
+    if plan.usage is not None and not plan.events[-1]["choices"]:
+        zeros = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
+        plan.events.append({**plan.events[-1], "usage": zeros})
+
+
+# Events.
+
+
+@on_body("comments and fields behind the data", "noise", streams)
+def fields_behind(plan: Plan) -> None:
+    plan.body = plan.body.replace(b"}\n\n", b"}\n: alive\nid: 7\nevent: chunk\n\n")
+
+
+@on_body("fields without a colon, and bare colons", "noise", streams)
+def bare_fields(plan: Plan) -> None:
+    plan.body = plan.body.replace(b"data: {", b":\n\nretry\nid\n\ndata\n\nevent\ndata: {")
+
+
+@on_body("a whole message that is called a stream", "type")
+def mislabelled(plan: Plan) -> None:
+    if plan.whole:
+        plan.kind = "text/event-stream"
+
+
+# HTTP.
+
+
+def named_gzip(plan: Plan) -> None:
+    plan.headers.append(("content-encoding", "x-gzip"))
+    data = gzip.compress(plan.body)
+    # A head with the name of a file.
+    plan.body = data[:3] + b"\x08" + data[4:10] + b"answer.json\0" + data[10:]
+
+
+def odd_size(piece: bytes) -> bytes:
+    return b"00%X;name=value\r\n%s\r\n" % (len(piece), piece)
+
+
+def odd_field(name: str, value: str) -> str:
+    return f"{name.upper()}:\t {value} \r\n"
+
+
+def in_bytes(plan: Plan, wire: bytes) -> list[bytes]:
+    return [wire[n : n + 1] for n in range(len(wire))]
+
+
+def statuses(plan: Plan) -> None:
+    plan.status = plan.rng.choice(["200 ", "200 Fine", "201 Created", "203 Changed"])
+
+
+RARER_KEEPING: tuple[Change, ...] = (
+    heads_first,
+    heads_twice,
+    ids_behind,
+    bare_heads,
+    reason_for_each,
+    setting(
+        "numbers with gaps",
+        "call numbers",
+        needs=has_calls,
+        call_number=lambda piece, count: 2 * piece.call + 1,
+    ),
+    references,
+    reasoning_parts("as Responses has it", lambda text: {"type": "reasoning_text", "text": text}),
+    reasoning_parts(
+        "as Bedrock has it",
+        lambda text: {"reasoningContent": {"reasoningText": {"text": text, "signature": "Zm9v"}}},
+    ),
+    proxy_fields,
+    late_reasoning,
+    content_as("content as a part with more fields", rich_part),
+    content_as("empty parts beside the content", with_empty_parts),
+    message_with_ids,
+    message_of_calls,
+    empty_messages,
+    empty_choices,
+    odd_last_delta,
+    other_nulls,
+    no_reason_yet,
+    ids_of_events,
+    huge_numbers,
+    hollow_errors,
+    halved_usage,
+    usage_alone,
+    null_counts,
+    reason_beside_usage,
+    zeros_first,
+    zeros_behind,
+    fields_behind,
+    bare_fields,
+    mislabelled,
+    setting("[DONE] with a number and a name", "done", done="id: 9\nevent: done\ndata: [DONE]\n\n"),
+    setting("a comment behind [DONE]", "done", done="data: [DONE]\n\n: bye\n\n"),
+    on_body("gzip with a name", "coding")(named_gzip),
+    setting("sizes of chunks with zeros and more", "chunks", chunk=odd_size),
+    setting("fields of the head in capitals", "head", head_form=odd_field),
+    Change("another status", "status", statuses),
+    setting(
+        "packets that end anywhere",
+        "packets",
+        packets=lambda plan, wire: cut_anywhere(plan.rng, wire, 30),
+    ),
+    setting("one packet for all of it", "packets", packets=lambda plan, wire: [wire]),
+    setting("a packet for every byte", "packets", packets=in_bytes),
+)
+
+# Damage.
+
+
+@on_body("the line end between two events is lost", "damaged bytes", streams)
+def lost_line_end(plan: Plan) -> None:
+    at = plan.body.find(b"}\n\ndata: {", plan.rng.randrange(len(plan.body)))
+    if at >= 0:
+        plan.body = plan.body[: at + 1] + plan.body[at + 3 :]
+
+
+@on_body("gzip whose check at the end is another", "damaged bytes")
+def bad_check(plan: Plan) -> None:
+    plan.headers = [("content-encoding", "gzip")]
+    plan.body = gzip.compress(plan.body)[:-8] + b"\x55" * 8
+
+
+def bad_chunk(plan: Plan) -> None:
+    """The size of one chunk is another."""
+    wanted, sizes = plan.rng.randrange(4), iter(range(1000))
+
+    def chunk(piece: bytes) -> bytes:
+        size = len(piece) + (plan.rng.choice([1, 5, 1000]) if next(sizes) == wanted else 0)
+        return b"%x\r\n%s\r\n" % (size, piece)
+
+    plan.chunk, plan.ends = chunk, "chunked"
+
+
+@on_events("a wrapping that says that it failed", "damage")
+def failed_wrapping(plan: Plan) -> None:
+    for event in plan.events:
+        event.pop(PIECE, None)
+    at = plan.rng.randrange(len(plan.events))
+    plan.events[at] = {"success": False, "result": plan.events[at], "errors": []}
+
+
+def texts_of(plan: Plan) -> list[str]:
+    """The texts of the content, piece by piece."""
+    found = [first_delta(plan, event).get("content") for event in plan.events]
+    return [text for text in found if isinstance(text, str) and text]
+
+
+def other_route(name: str, events_of: Callable[[list[str]], list[JsonObject]]) -> Change:
+    @on_events(f"an answer as {name} streams it", "damage", streams)
+    def change(plan: Plan) -> None:
+        plan.events = events_of(texts_of(plan))
+
+    return change
+
+
+def of_messages(texts: list[str]) -> list[JsonObject]:
+    deltas = [{"type": "text_delta", "text": text} for text in texts]
+    return [
+        {"type": "message_start", "message": {"id": "msg_1", "content": []}},
+        *({"type": "content_block_delta", "index": 0, "delta": delta} for delta in deltas),
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {}},
+        {"type": "message_stop"},
+    ]
+
+
+def of_responses(texts: list[str]) -> list[JsonObject]:
+    return [
+        *({"type": "response.output_text.delta", "delta": text} for text in texts),
+        {"type": "response.completed", "response": {"status": "completed", "output": []}},
+    ]
+
+
+def of_ollama(texts: list[str]) -> list[JsonObject]:
+    said = [{"message": {"role": "assistant", "content": text}, "done": False} for text in texts]
+    return [*said, {"message": {"content": ""}, "done": True, "done_reason": "stop"}]
+
+
+def of_gemini(texts: list[str]) -> list[JsonObject]:
+    parts = [{"content": {"parts": [{"text": text}]}} for text in texts]
+    ends = [{"finishReason": "STOP"}]
+    return [{"candidates": [each]} for each in (*parts, *ends)]
+
+
+RARER_DAMAGING: tuple[Change, ...] = (
+    lost_line_end,
+    bad_check,
+    Change("a chunk of another size than it says", "damaged bytes", bad_chunk),
+    failed_wrapping,
+    other_route("Messages", of_messages),
+    other_route("Responses", of_responses),
+    other_route("Ollama", of_ollama),
+    other_route("Gemini", of_gemini),
+)
+_REASONS = "finish: a reason behind each call"
+RARER_CLASHES: tuple[set[str], ...] = (
+    # Then nothing but the end says that this is all.
+    {_REASONS, "damaged bytes"},
+    {_REASONS, "coding: gzip without its end"},
+    {_REASONS, "done: no [DONE]"},
+    *({_REASONS, f"frame: {frame}"} for frame in BARE),
+)
