@@ -245,10 +245,12 @@ fuzz: $(VENV)/installed-for-fuzzing
 		-artifact_prefix=build/fuzz/ -max_total_time=$(SECONDS)
 
 # One slip in well-formed blocks: each token of their markup lost, doubled or exchanged. `TWO=20000`
-# tries more texts with two slips.
+# tries more texts with two slips, `BLOCKS=5000` more blocks that are made at random.
 TWO ?= 2000
+BLOCKS ?= 200
 slips: $(VENV)/installed-for-tests
 	$(BIN)/python fuzz/slips.py --two $(TWO)
+	$(BIN)/python fuzz/random_blocks.py --count $(BLOCKS)
 
 clean:
 	rm -rf $(VENV) $(VENV)-training $(VENV)-vllm $(VENV)-sglang $(VENV)-litellm $(VENV)-mutants build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

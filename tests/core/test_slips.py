@@ -11,9 +11,10 @@ import pytest
 
 from completions import DSML
 from loading import loaded
-from parts import fewer, part
+from parts import each_share, fewer, part, share_of
 
 slips = loaded("fuzz/slips.py")
+random_blocks = loaded("fuzz/random_blocks.py")
 # Of texts with two slips, so many may be read as another call, or lose one silently.
 MOST_OF_TWO_WRONG = 0.04
 
@@ -27,6 +28,16 @@ def test_a_block_without_a_slip_is_read(block: Any) -> None:
 def test_no_slip_makes_another_call_or_loses_one_silently(block: Any) -> None:
     cases = part([*slips.slips(slips.tokens_of(block))], 5)
     bad = [str(one) for one in slips.tried(block, cases) if one.outcome in slips.BAD]
+    assert bad == []
+
+
+@each_share
+def test_no_slip_in_a_random_block_does(share: int) -> None:
+    seeds = share_of(range(fewer(1000, 50)), share)
+    tried = [one for seed in seeds for one in random_blocks.tried(1, f"block {seed}")]
+    bad = [str(one) for one in tried if one.outcome in slips.BAD]
+    print(f"{len(bad)} of {len(tried)} slips make another call, or lose one silently")
+    assert tried
     assert bad == []
 
 
