@@ -11,6 +11,7 @@ import gzip
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import groupby
 from typing import Any
 
 from further_changes import BARE
@@ -125,24 +126,28 @@ def proxy_fields(plan: Plan) -> None:
             delta["provider_specific_fields"] = own
 
 
-def has_both(plan: Plan) -> bool:
-    return bool(plan.good.reasoning and plan.good.content)
+def streams_both(plan: Plan) -> bool:
+    return bool(plan.good.reasoning and plan.good.content) and not plan.whole
 
 
-@on_pieces("reasoning behind the content", "text order", has_both)
+@on_pieces("reasoning behind the content", "text order", streams_both)
 def late_reasoning(plan: Plan) -> None:
     plan.pieces.sort(key=lambda piece: ("content", "reasoning", "call").index(piece.kind))
 
 
-@on_pieces("reasoning between the texts", "text order", has_both)
+@on_pieces("reasoning between the texts", "text order", streams_both)
 def mixed_reasoning(plan: Plan) -> None:
-    """As models write that think more than once in a turn."""
-    texts = [piece for piece in plan.pieces if piece.kind != "call"]
-    own = {kind: [p for p in texts if p.kind == kind] for kind in ("reasoning", "content")}
-    mixed = []
+    """As models write that think more than once in a turn: each thought is a line of its own."""
+    own = {kind: [p for p in plan.pieces if p.kind == kind] for kind in ("reasoning", "content")}
+    mixed: list[Piece] = []
     while any(own.values()):
         mixed.append(plan.rng.choice([pieces for pieces in own.values() if pieces]).pop(0))
     plan.pieces = mixed + [piece for piece in plan.pieces if piece.kind == "call"]
+    told = ""
+    for kind, pieces in groupby(mixed, lambda piece: piece.kind):
+        if kind == "reasoning":
+            told += ("\n" if told.strip() else "") + "".join(piece.text for piece in pieces)
+    plan.told = replace(plan.good, reasoning=told)
 
 
 def content_as(name: str, form: Callable[[str], Any]) -> Change:
@@ -254,10 +259,11 @@ def halved_usage(plan: Plan) -> None:
         plan.events[-1]["usage"] = {"completion_tokens": plan.usage["completion_tokens"]}
 
 
-@on_events("counts without choices", "usage", streams)
+@on_events("no choices beside the counts", "no choices", streams)
 def usage_alone(plan: Plan) -> None:
-    if not plan.events[-1]["choices"]:
-        del plan.events[-1]["choices"]
+    for event in plan.events:
+        if event.get("usage") and not event.get("choices"):
+            event.pop("choices", None)
 
 
 @on_events("null among the counts", "usage")
@@ -353,6 +359,7 @@ RARER_KEEPING: tuple[Change, ...] = (
     ),
     proxy_fields,
     late_reasoning,
+    mixed_reasoning,
     content_as("content as a part with more fields", rich_part),
     content_as("empty parts beside the content", with_empty_parts),
     message_with_ids,
@@ -483,4 +490,15 @@ RARER_CLASHES: tuple[set[str], ...] = (
     {_REASONS, "coding: gzip without its end"},
     {_REASONS, "done: no [DONE]"},
     *({_REASONS, f"frame: {frame}"} for frame in BARE),
+    # Such bytes have no check: another byte is another text, which nobody can know.
+    {"coding: deflate without a head", "damaged bytes: a byte changes"},
+    # The halves would stand in two thoughts.
+    {"content: characters in halves", "text order: reasoning between the texts"},
+    # Both make up ids.
+    {"message: a last message with other ids", "call id form"},
+    # A message has all its reasoning in one.
+    *(
+        {"text order: reasoning between the texts", f"message: {message}"}
+        for message in ("nothing but a message", "a message that is longer than its deltas")
+    ),
 )

@@ -996,7 +996,7 @@ ORDER = (
     *("arguments name", "call more", "encrypted", "references"),
     *("call grouping", "text grouping", "roles", "finish", "usage", "usage names"),
     *("choices", "call place", "damage", "empty fields", "empty reasons", "first event", "beside"),
-    *("last delta", "heads", "names", "choice form", "keys", "wrapping"),
+    *("last delta", "no choices", "heads", "names", "choice form", "keys", "wrapping"),
     *(
         "frame",
         "blank start",
@@ -1113,7 +1113,7 @@ def changed_answer(seed: object, only: Change | None = None) -> Changed:
             chosen.append(change)
     wire = tuple(plan.wire())
     return Changed(
-        good,
+        plan.told or good,
         tuple(change.name for change in chosen),
         any(change in DAMAGING for change in chosen),
         wire,

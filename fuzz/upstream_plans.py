@@ -149,6 +149,7 @@ class Plan:
     knows_ids: bool = True
     knows_usage: bool = True
     is_cut: bool = False  # and its reason says so
+    told: Good | None = None  # where a client is told it in another form
 
     def __post_init__(self) -> None:
         good = self.good

@@ -14,6 +14,7 @@ from standins import THINK_END, THINK_START, ChatServer, event
 from test_healing import answer, body_for, folded, in_pieces
 
 from dsv4._completion.events import ContentDelta, ReasoningDelta
+from dsv4._completion.message import assemble
 from dsv4.api import chat
 from dsv4.profiles import render
 from dsv4.serve.backend import Chunk
@@ -108,6 +109,21 @@ class TestReasoningInTheContent:
             assert read(*pieces, habits=habits, stream=stream) == READ
         assert habits.reasoning_place == "unknown"
         assert read("Hello", habits=habits) == ("", "Hello")
+
+    @pytest.mark.parametrize("stream", [True, False])
+    @pytest.mark.parametrize(
+        "texts", [("One.", "Two."), ("```\na", "b\n```"), ('Say "', '" so.'), ("Say `", "` a <")]
+    )
+    def test_a_thought_in_its_field_is_one_whatever_the_texts_around_it_quote(
+        self, texts: tuple[str, str], stream: bool
+    ) -> None:
+        reader = HealingReader(chat.read({"messages": [USER], "stream": stream}))
+        deltas = ({"content": texts[0]}, {"reasoning": "Hm"}, {"thinking": "."})
+        chunks = [Chunk(delta=each) for each in (*deltas, {"content": texts[1]})]
+        events = [event for chunk in chunks for event in reader.feed(chunk)]
+        events += [*reader.feed(Chunk(finish="stop")), *reader.end()]
+        message = assemble(events)
+        assert (message.reasoning, message.content) == ("Hm.", "".join(texts))
 
     def test_a_server_with_a_field_for_reasoning_is_known_by_it(self) -> None:
         habits = UpstreamHabits()

@@ -123,6 +123,7 @@ class StreamParser:
         )
         self._finished = False
         self._inert = False  # whether the text being read can spell no special token
+        self._is_border = False  # or ends in a think tag that stands for what is no text
         self._buffer = TextBuffer(read_tag, -len(prefix))
         read = read_strict_completion if strict else read_completion
         self._speculation = Speculation(Reading(settings, self._buffer, thinking), read)
@@ -272,6 +273,15 @@ class StreamParser:
         finally:
             self._inert = False
 
+    def feed_border(self, tag: str) -> list[Event]:
+        """The events of a think tag that stands for a border between two fields of a server. No
+        quotation nor fence of the text makes it text."""
+        self._is_border = True
+        try:
+            return self.feed(tag)
+        finally:
+            self._is_border = False
+
     def _read(self, text: str) -> list[Event]:
         if not isinstance(text, str) or self._finished:
             options.checked("text", text, str, "text")
@@ -279,6 +289,8 @@ class StreamParser:
         if self._passed or self._newlines:
             self._catch_up()
         buffer, speculation = self._buffer, self._speculation
+        if self._is_border:
+            buffer.border_at = buffer.end + text.rfind(BRACKET)
         buffer.append(text, self._inert)
         speculation.run()
         if len(buffer.text) > _LEAST_TRIMMED:

@@ -212,6 +212,8 @@ class ProseReader:
 
     def _reader_of(self, tag: Tag) -> Callable[[Tag], Steps[None] | None]:
         """How a tag is read here. One that is named, or has no bracket, is text."""
+        if tag.start == self._buffer.border_at and tag.closing is self._prose.reasoning:
+            return self._read_border
         if tag.start < self._prose.named_to:
             return self._read_markup if tag.marked else self._pass
         if tag.bare:
@@ -351,6 +353,9 @@ class ProseReader:
         if after_quote and buffer.at(tag.end) in QUOTES:
             return self._pass(tag)
         return self._remove("stray_think", tag)
+
+    def _read_border(self, tag: Tag) -> None:
+        self._turn_to(not tag.closing, tag)
 
     def _turn_to(self, reasoning: bool, tag: Tag) -> None:
         """Reasoning ends, or begins in content."""

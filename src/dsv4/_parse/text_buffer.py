@@ -74,6 +74,7 @@ class TextBuffer:
         self._readings: dict[int, Waiting[Tag | None] | Tag | None] = {}
         self._inert: list[tuple[int, int]] = []
         self.no_json_before = NOWHERE  # no JSON in an attribute begins before this
+        self.border_at = NOWHERE  # where a think tag stands that is none of the text's own
 
     @property
     def stopped(self) -> bool:

@@ -218,7 +218,7 @@ class HealingReader(ChoiceReader):
             border = THINK_START if reasoning else THINK_END
             self._in_reasoning = reasoning
             self.sampled_text.append(border)
-            events += self._parser.feed(border)
+            events += self._parser.feed_border(border)
         self.sampled_text.append(text)
         own = self._parser.feed(text)
         expected = ReasoningDelta if reasoning else ContentDelta
@@ -270,7 +270,7 @@ class HealingReader(ChoiceReader):
         rest = self._logged([*self._end_of_content(), *self._rest_of_answer()])
         if self._in_reasoning and not self.sampled_text and not self._call.request.prefix:
             # It said nothing at all: neither had it begun to think.
-            self._parser.feed(THINK_END)
+            self._parser.feed_border(THINK_END)
         # The client's stop strings went to the upstream with the rest of its request.
         *last, end = self._parser.finish(self._settled(by_string=bool(self._call.request.stop)))
         late = [self._report("leaked_call") for event in last if isinstance(event, ToolCallStart)]

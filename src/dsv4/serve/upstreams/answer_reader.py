@@ -111,9 +111,11 @@ class AnswerReader:
         if not isinstance(event, dict):
             if event is not None and event != "":  # which are signs of life
                 raise told_failure(event, self._key)
-        elif error := _said_error(event) or _error_of_choices(event.get("choices")):
+            return
+        event = _without_empty_error(event)
+        if error := event.get("error") or _error_of_choices(event.get("choices")):
             raise told_failure(error, self._key)
-        elif is_error(event):
+        if is_error(event):
             raise told_failure(event, self._key)
 
     def _joined(self, value: object, place: _Place) -> Any:
@@ -184,11 +186,12 @@ def is_error(event: JsonObject) -> bool:
     return any(_ERROR_FIELD.fullmatch(n) and v not in _NOTHING for n, v in event.items())
 
 
-def _said_error(event: JsonObject) -> object:
-    """What an event has under `error`. Beside choices some have one with nothing in it."""
+def _without_empty_error(event: JsonObject) -> JsonObject:
+    """An event without an error that has nothing in it, which some write beside an answer."""
     error = event.get("error")
     is_empty = isinstance(error, dict) and all(value in _NOTHING for value in error.values())
-    return None if is_empty and event.get("choices") else error
+    is_answer = event.get("choices") or event.get("usage")
+    return {**event, "error": None} if is_empty and is_answer else event
 
 
 def _error_of_choices(choices: object) -> object:
