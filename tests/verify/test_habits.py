@@ -193,5 +193,7 @@ class TestWhatOnlyCrowdedRequestsShow:
         for truth in SERVERS if ALL else SERVERS[first : first + 1]:
             client = StandIn(truth, changed=LOST_OR_CLEANED[id].change)
             report = run(client, forecaster=FORECASTER, mode=mode)
-            assert report.is_faulty, truth
-            assert report.verdict.outcome == "not explained" or report.verdict.faults, truth
+            # SGLang refuses a type that it does not know, and the refusals are what is told.
+            assert report.is_faulty or report.verdict.refused, truth
+            told = {finding.id for finding in report.findings}
+            assert report.verdict.faults or "not-explained" in told, truth
