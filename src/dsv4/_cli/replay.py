@@ -6,8 +6,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dsv4._cli import command_output as shared
 from dsv4._cli.command_options import load_tokenizer
+from dsv4._cli.command_output import (
+    DONE,
+    FINDINGS,
+    Failure,
+    json_text,
+    missing_package,
+    output,
+    plural,
+)
 from dsv4._cli.conversation_files import read_json_lines
 from dsv4._cli.option_fields import argument, option, switch
 from dsv4._cli.server_options import ask_first, server_key
@@ -52,24 +60,22 @@ def _send(args: ReplayOptions, address: str) -> int:
     rows = (document.content for document in read_json_lines(args.file))
     pairs = list(replay_pairs(rows, args.limit))
     if not pairs:
-        raise shared.Failure(f"{args.file}: found no request, expected JSON lines with some")
+        raise Failure(f"{args.file}: found no request, expected JSON lines with some")
     try:
         url = check_url(address, has_key=bool(key), insecure=args.insecure_http)
-        ask_first(f"{shared.plural(len(pairs), 'request')}, as they were recorded.", args.yes)
+        ask_first(f"{plural(len(pairs), 'request')}, as they were recorded.", args.yes)
         server = HttpServer(url, key, float(SECONDS))
         model = args.model or own_word(lambda path: server.get(path).body, "").model
         report = replay_against(server, pairs, model or "deepseek-v4")
     except ServerProblem as problem:
-        raise shared.Failure(str(problem)) from None
-    with shared.output() as file:
-        text = (
-            shared.json_text(report.to_dict(), indent=2) if args.json else "\n".join(_lines(report))
-        )
+        raise Failure(str(problem)) from None
+    with output() as file:
+        text = json_text(report.to_dict(), indent=2) if args.json else "\n".join(_lines(report))
         file.write(f"{text}\n")
     if not report.rates["answered"].holds:
-        raise shared.Failure("no request was answered")
+        raise Failure("no request was answered")
     valid = report.rates["valid_calls"]
-    return shared.FINDINGS if valid.holds < valid.of else shared.DONE
+    return FINDINGS if valid.holds < valid.of else DONE
 
 
 def _lines(report: ReplayReport) -> Iterator[str]:
@@ -83,20 +89,20 @@ def _lines(report: ReplayReport) -> Iterator[str]:
             yield f"{rate_words(rate.holds, rate.of):<28} {what}"
     for (was, now), many in report.finishes.most_common():
         if was != now:
-            yield terminal_safe(f"{shared.plural(many, 'answer')}: recorded {was}, now {now}")
+            yield terminal_safe(f"{plural(many, 'answer')}: recorded {was}, now {now}")
     for problem, many in report.problems.most_common():
-        yield terminal_safe(f"{shared.plural(many, 'request')} without an answer: {problem}")
+        yield terminal_safe(f"{plural(many, 'request')} without an answer: {problem}")
 
 
 def _replay(args: ReplayOptions) -> int:
     try:
         from dsv4.serve.observe.records import differences
     except ImportError as error:
-        raise shared.missing_package("replaying", error, "serve") from None
+        raise missing_package("replaying", error, "serve") from None
 
     total = changed = 0
     tokenizer = None
-    with shared.output() as file:
+    with output() as file:
         for place, exchange in _exchanges(args.file):
             total += 1
             if exchange.ids is not None and tokenizer is None:
@@ -104,12 +110,12 @@ def _replay(args: ReplayOptions) -> int:
             try:
                 lines = differences(exchange, tokenizer)
             except ValueError as error:
-                raise shared.Failure(f"{place}: {error}") from None
+                raise Failure(f"{place}: {error}") from None
             changed += bool(lines)
             if not args.quiet:
                 file.writelines(f"{place}: {difference}\n" for difference in lines)
-        file.write(f"{shared.plural(total, 'exchange')}, {changed} read differently\n")
-    return shared.FINDINGS if changed else shared.DONE
+        file.write(f"{plural(total, 'exchange')}, {changed} read differently\n")
+    return FINDINGS if changed else DONE
 
 
 def _exchanges(path: str) -> Iterator[tuple[str, Exchange]]:
@@ -120,4 +126,4 @@ def _exchanges(path: str) -> Iterator[tuple[str, Exchange]]:
         try:
             yield document.place, read_exchange(value)
         except ValueError as error:
-            raise shared.Failure(f"{document.place}: {error}") from None
+            raise Failure(f"{document.place}: {error}") from None

@@ -16,13 +16,27 @@ from dsv4._encode.prompt import Prompt, prompt_from_tokens
 from dsv4._format.dialects import dialect_named
 from dsv4._format.tokens import markup
 from dsv4._parse.parse import parse
-from dsv4._playground import cache_view
+from dsv4._playground.cache_view import (
+    AS_SENT,
+    MeasuredPrompt,
+    PromptMeter,
+    cached_turns,
+    describe_turn,
+    prompt_message_counts,
+)
 from dsv4._playground.page_problem import text_field, whole_field
 from dsv4._playground.page_request import PageRequest, PlaygroundContext
 from dsv4._playground.pasted_text import held_requests, recognised
 from dsv4._playground.prompt_view import tokenizer_for
-from dsv4._why import pasted_kinds
 from dsv4._why.judge import judge
+from dsv4._why.pasted_kinds import (
+    Pasted,
+    PastedAnswer,
+    PastedError,
+    PastedExchanges,
+    PastedRecords,
+    PastedSession,
+)
 from dsv4._why.verdict import without_keys
 from dsv4.api.request_fields import maybe_json
 from dsv4.errors import Error
@@ -76,10 +90,10 @@ class MeasuredTurns:
         self._turns: list[ListedTurn] = []
         self.no_tokens: str | None = None
         pasted = recognised(text_field(body, "source"))
-        if isinstance(pasted, pasted_kinds.PastedSession):
+        if isinstance(pasted, PastedSession):
             page = PageRequest.from_body({**body, "turn": pasted.turns}, context)
             self._rest = self._of_session(page)
-            self.total = len(cache_view.prompt_message_counts(_messages(page)))
+            self.total = len(prompt_message_counts(_messages(page)))
         else:
             self.total = len(held_requests(pasted))
             self._rest = self._of_log(pasted)
@@ -94,10 +108,10 @@ class MeasuredTurns:
             self._turns.append(turn)
         return self._turns[start:]
 
-    def _meter(self, prompt: Prompt) -> cache_view.PromptMeter:
+    def _meter(self, prompt: Prompt) -> PromptMeter:
         """What measures all prompts, if it can measure this one."""
         tokenizer, self.no_tokens = tokenizer_for(self._context.tokenizer, prompt)
-        return cache_view.PromptMeter(tokenizer)
+        return PromptMeter(tokenizer)
 
     # A session.
 
@@ -105,19 +119,19 @@ class MeasuredTurns:
         try:
             request, messages = page.request(page.source.value), _messages(page)
             meter = self._meter(request.encode())
-            for turn in cache_view.cached_turns(request, cache_view.AS_SENT, meter):
+            for turn in cached_turns(request, AS_SENT, meter):
                 repairs = () if turn.answer is None else tuple(_repairs(messages[turn.answer]))
                 amounts = (turn.size, turn.held, turn.reused)
-                words = cache_view.describe_turn(turn, cache_view.AS_SENT)
+                words = describe_turn(turn, AS_SENT)
                 yield ListedTurn(turn.messages, *amounts, words, repairs)
         except Error as error:
             raise page.problem(error) from None
 
     # A log.
 
-    def _of_log(self, pasted: pasted_kinds.Pasted) -> Iterator[ListedTurn]:
-        held: deque[cache_view.MeasuredPrompt] = deque(maxlen=REMEMBERED)
-        meter: cache_view.PromptMeter | None = None
+    def _of_log(self, pasted: Pasted) -> Iterator[ListedTurn]:
+        held: deque[MeasuredPrompt] = deque(maxlen=REMEMBERED)
+        meter: PromptMeter | None = None
         for n, told in enumerate(_told(pasted)):
             repairs = tuple(told)
             try:
@@ -170,10 +184,10 @@ def _words(held: int, kept: int) -> str:
 
 
 def _prompts(
-    pasted: pasted_kinds.Pasted, n: int, body: Mapping[str, Any], context: PlaygroundContext
+    pasted: Pasted, n: int, body: Mapping[str, Any], context: PlaygroundContext
 ) -> tuple[Prompt, Prompt | None]:
     """The prompt of an exchange; with its completion, where that is known."""
-    if isinstance(pasted, pasted_kinds.PastedRecords):
+    if isinstance(pasted, PastedRecords):
         record = pasted.records[n]
         sent, completion = record["prompt"], record["completion"]
         if isinstance(sent, str) and isinstance(completion, str) and sent:
@@ -185,11 +199,11 @@ def _prompts(
     return page.request(page.source.value).encode(), None
 
 
-def _told(pasted: pasted_kinds.Pasted) -> Iterator[Iterator[str]]:
+def _told(pasted: Pasted) -> Iterator[Iterator[str]]:
     """What is wrong with the answer of each exchange."""
-    if isinstance(pasted, pasted_kinds.PastedRecords):
+    if isinstance(pasted, PastedRecords):
         yield from map(_reported, pasted.records)
-    elif isinstance(pasted, pasted_kinds.PastedExchanges):
+    elif isinstance(pasted, PastedExchanges):
         yield from (_judged(each.reply) for each in pasted.exchanges if each.request is not None)
     else:
         yield from (iter(()) for _ in held_requests(pasted))
@@ -201,7 +215,7 @@ def _reported(record: Mapping[str, Any]) -> Iterator[str]:
             yield without_keys(str(each.get("sentence") or each.get("kind")))
 
 
-def _judged(reply: pasted_kinds.PastedAnswer | pasted_kinds.PastedError | None) -> Iterator[str]:
+def _judged(reply: PastedAnswer | PastedError | None) -> Iterator[str]:
     wrong = "" if reply is None else judge(reply).wrong
     if wrong:
         yield without_keys(wrong)

@@ -22,9 +22,23 @@ from dsv4._check.fixes import fix_body
 from dsv4._decode import decode
 from dsv4._inputs.input_files import line_and_column
 from dsv4._inputs.request_bodies import RequestOverrides
-from dsv4._why import error_page, pasted_kinds
+from dsv4._why import error_page
 from dsv4._why.captured_answers import PROTOCOL_WORDS
 from dsv4._why.judged_answers import judge_answer
+from dsv4._why.pasted_kinds import (
+    BrokenJson,
+    NotUnderstood,
+    Pasted,
+    PastedAnswer,
+    PastedError,
+    PastedExchanges,
+    PastedLines,
+    PastedPrompt,
+    PastedRecords,
+    PastedRequest,
+    PastedSentence,
+    PastedSession,
+)
 from dsv4._why.recognition import recognise_bytes, recognise_text, recognise_value
 from dsv4._why.verdict import Culprit, WhyVerdict, marked
 from dsv4.api.api_request import ProtocolName, chosen_dialect
@@ -42,10 +56,10 @@ def why(source: str | bytes, name: str = "FILE") -> WhyVerdict:
     """The verdict on a text or on the bytes of a file. `name` is what commands call it."""
     pasted = recognise_text(source) if isinstance(source, str) else recognise_bytes(source, name)
     verdict = judge(pasted)
-    if isinstance(pasted, pasted_kinds.PastedRequest) and not _is_whole(pasted.body, source):
+    if isinstance(pasted, PastedRequest) and not _is_whole(pasted.body, source):
         name = "REQUEST.json"
         verdict = replace(verdict, because=verdict.because or f"with its JSON alone in {name}:")
-    if isinstance(pasted, pasted_kinds.PastedPrompt) and not _is_all(pasted.text, source):
+    if isinstance(pasted, PastedPrompt) and not _is_all(pasted.text, source):
         fix = verdict.fix.replace("dsv4 decode", "dsv4 decode --unescape")
         verdict = replace(verdict, fix=fix)
     named = {field: getattr(verdict, field).replace("FILE", name) for field in ("wrong", "fix")}
@@ -66,23 +80,23 @@ def _is_all(text: str, source: str | bytes) -> bool:
 
 
 @singledispatch
-def judge(pasted: pasted_kinds.Pasted) -> WhyVerdict:
+def judge(pasted: Pasted) -> WhyVerdict:
     """What is wrong with something that was recognised."""
     raise TypeError(pasted)
 
 
-judge.register(pasted_kinds.PastedAnswer)(judge_answer)
+judge.register(PastedAnswer)(judge_answer)
 
 
 @judge.register
-def _judge_nothing(pasted: pasted_kinds.NotUnderstood) -> WhyVerdict:
+def _judge_nothing(pasted: NotUnderstood) -> WhyVerdict:
     return WhyVerdict(
         kind="unknown", what=pasted.what, because=pasted.hint, more="cli", understood=False
     )
 
 
 @judge.register
-def _judge_sentence(pasted: pasted_kinds.PastedSentence) -> WhyVerdict:
+def _judge_sentence(pasted: PastedSentence) -> WhyVerdict:
     words = "a text" if "\n" in pasted.text.strip() else "a sentence"
     verdict = WhyVerdict(
         kind="sentence",
@@ -100,7 +114,7 @@ def _judge_sentence(pasted: pasted_kinds.PastedSentence) -> WhyVerdict:
 
 
 @judge.register
-def _judge_broken_json(pasted: pasted_kinds.BrokenJson) -> WhyVerdict:
+def _judge_broken_json(pasted: BrokenJson) -> WhyVerdict:
     is_cut = pasted.at >= len(pasted.text.rstrip()) or "unterminated string" in pasted.problem
     at = min(pasted.at, len(pasted.text))
     return WhyVerdict(
@@ -121,7 +135,7 @@ def _judge_broken_json(pasted: pasted_kinds.BrokenJson) -> WhyVerdict:
 
 
 @judge.register
-def _judge_request(pasted: pasted_kinds.PastedRequest) -> WhyVerdict:
+def _judge_request(pasted: PastedRequest) -> WhyVerdict:
     form = pasted.form
     if isinstance(pasted.body, dict):
         form = form.replace("a request", f"a request of {_protocol_words(pasted)}", 1)
@@ -137,7 +151,7 @@ def _judge_request(pasted: pasted_kinds.PastedRequest) -> WhyVerdict:
     return wrong if wrong.wrong else _as_official(pasted, verdict)
 
 
-def _as_official(pasted: pasted_kinds.PastedRequest, verdict: WhyVerdict) -> WhyVerdict:
+def _as_official(pasted: PastedRequest, verdict: WhyVerdict) -> WhyVerdict:
     """What the official API refuses, of a Chat request that goes there by its address, or that
     probably does by the name of its model."""
     body, is_sent = pasted.body, is_official_host(pasted.url)
@@ -162,14 +176,14 @@ def _as_official(pasted: pasted_kinds.PastedRequest, verdict: WhyVerdict) -> Why
     )
 
 
-def _protocol_words(pasted: pasted_kinds.PastedRequest) -> str:
+def _protocol_words(pasted: PastedRequest) -> str:
     sent_as, found = _protocol_of(pasted), recognise(pasted.body)
     if sent_as is None and found.rules != "body":
         return "dsv4's own form"
     return PROTOCOL_WORDS[sent_as or found.protocol]
 
 
-def _protocol_of(pasted: pasted_kinds.PastedRequest) -> ProtocolName | None:
+def _protocol_of(pasted: PastedRequest) -> ProtocolName | None:
     """The protocol that the address tells."""
     path = urlsplit(pasted.url).path.rstrip("/")
     return next((name for end, name in _PROTOCOL_PATHS.items() if path.endswith(end)), None)
@@ -259,7 +273,7 @@ def _quoted_value(body: Any, finding: Finding) -> str:
 
 
 @judge.register
-def _judge_prompt(pasted: pasted_kinds.PastedPrompt) -> WhyVerdict:
+def _judge_prompt(pasted: PastedPrompt) -> WhyVerdict:
     try:
         decoded = decode(pasted.text)
     except (Error, RecursionError) as error:
@@ -297,7 +311,7 @@ def _judge_prompt(pasted: pasted_kinds.PastedPrompt) -> WhyVerdict:
 
 
 @judge.register
-def _judge_error(pasted: pasted_kinds.PastedError) -> WhyVerdict:
+def _judge_error(pasted: PastedError) -> WhyVerdict:
     known = error_page.find_known_error(pasted.text)
     verdict = WhyVerdict(kind="error", what=pasted.form, more="errors")
     if known is not None:
@@ -318,7 +332,7 @@ def _judge_error(pasted: pasted_kinds.PastedError) -> WhyVerdict:
 _OWN_WORDS = re.compile(r"[\w.\[\]]+: found .{1,300}, expected [^\"\n]{1,200}")
 
 
-def _judge_own_error(pasted: pasted_kinds.PastedError, verdict: WhyVerdict) -> WhyVerdict | None:
+def _judge_own_error(pasted: PastedError, verdict: WhyVerdict) -> WhyVerdict | None:
     """An exception that goes through dsv4 and is none of its own is a fault of dsv4."""
     last = pasted.text.rstrip().rpartition("\n")[2]
     own = _OWN_WORDS.search(last)
@@ -343,7 +357,7 @@ def _judge_own_error(pasted: pasted_kinds.PastedError, verdict: WhyVerdict) -> W
     )
 
 
-def _judge_status(pasted: pasted_kinds.PastedError, verdict: WhyVerdict) -> WhyVerdict:
+def _judge_status(pasted: PastedError, verdict: WhyVerdict) -> WhyVerdict:
     status = pasted.status or next(error_page.error_statuses(pasted.text), None)
     known = None if status is None else error_page.error_of_status(status)
     if known is None:
@@ -386,7 +400,7 @@ def _first_wrong(
 
 
 @judge.register
-def _judge_exchanges(pasted: pasted_kinds.PastedExchanges) -> WhyVerdict:
+def _judge_exchanges(pasted: PastedExchanges) -> WhyVerdict:
     def verdicts() -> Iterator[tuple[str, WhyVerdict]]:
         for each in pasted.exchanges:
             reply = None if each.reply is None else judge(each.reply)
@@ -402,7 +416,7 @@ def _judge_exchanges(pasted: pasted_kinds.PastedExchanges) -> WhyVerdict:
 
 
 @judge.register
-def _judge_records(pasted: pasted_kinds.PastedRecords) -> WhyVerdict:
+def _judge_records(pasted: PastedRecords) -> WhyVerdict:
     def verdicts() -> Iterator[tuple[str, WhyVerdict]]:
         for n, record in enumerate(pasted.records, 1):
             yield f"line {n}", _judge_record(record)
@@ -448,7 +462,7 @@ def _marked_raw(repair: dict[str, Any], record: Any) -> str:
 
 
 @judge.register
-def _judge_session(pasted: pasted_kinds.PastedSession) -> WhyVerdict:
+def _judge_session(pasted: PastedSession) -> WhyVerdict:
     whose = f"a session file of {pasted.agent}" if pasted.agent else "an agent's session"
     what = f"{whose} with {pasted.turns:,} messages"
     if pasted.conversations > 1:
@@ -461,7 +475,7 @@ def _judge_session(pasted: pasted_kinds.PastedSession) -> WhyVerdict:
 
 
 @judge.register
-def _judge_lines(pasted: pasted_kinds.PastedLines) -> WhyVerdict:
+def _judge_lines(pasted: PastedLines) -> WhyVerdict:
     looked_at = [recognise_value(value) for value in pasted.values[:MOST_LOOKED_AT]]
     others = any(isinstance(each, _SENT_BACK) for each in looked_at)
 
@@ -476,4 +490,4 @@ def _judge_lines(pasted: pasted_kinds.PastedLines) -> WhyVerdict:
     return _first_wrong(verdicts(), kinds.format, "lines")
 
 
-_SENT_BACK = (pasted_kinds.PastedAnswer, pasted_kinds.PastedError, pasted_kinds.PastedExchanges)
+_SENT_BACK = (PastedAnswer, PastedError, PastedExchanges)

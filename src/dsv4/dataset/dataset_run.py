@@ -13,7 +13,12 @@ from dataclasses import dataclass, field, fields, replace
 from time import monotonic
 from typing import Any, TypeAlias
 
-from dsv4.dataset import dataset_engines
+from dsv4.dataset.dataset_engines import (
+    available_cores,
+    encode_in_process,
+    encode_in_processes,
+    encode_on_ray,
+)
 from dsv4.dataset.dataset_errors import BadLine, DatasetError, Interrupted, ray_with_data
 from dsv4.dataset.dataset_notes import CopyCounter, LineNotes
 from dsv4.dataset.dataset_plan import (
@@ -195,16 +200,16 @@ def _megabytes(worker: WorkerMemory) -> float | None:
 
 def _engine(plan: DatasetPlan) -> Engine:
     job, options = plan.job, plan.options
-    jobs = options.jobs or (1 if plan.is_small else dataset_engines.available_cores())
+    jobs = options.jobs or (1 if plan.is_small else available_cores())
 
     def local(start: InputPosition) -> Generator[EncodedChunk, None, None]:
         chunks = read_chunks(plan.inputs, start, options.column, options.carry, plan.chunks)
         if jobs == 1:
-            return dataset_engines.encode_in_process(job, chunks)
-        return dataset_engines.encode_in_processes(job, chunks, jobs)
+            return encode_in_process(job, chunks)
+        return encode_in_processes(job, chunks, jobs)
 
     def ray(start: InputPosition) -> Generator[EncodedChunk, None, None]:
-        return dataset_engines.encode_on_ray(job, plan.inputs, start, plan.chunks)
+        return encode_on_ray(job, plan.inputs, start, plan.chunks)
 
     if options.engine == "local":
         return local

@@ -10,9 +10,16 @@ from dsv4._format.dialects import V4, dialect_for
 from dsv4._format.texts import read_table
 from dsv4.errors import EncodeError, Location, UnknownModel
 from dsv4.profiles import request_facts
-from dsv4.profiles import server_requests as server
 from dsv4.profiles.official_api import RULES, own_name, served_release
 from dsv4.profiles.profile import Profile, profile_named, render
+from dsv4.profiles.server_requests import (
+    Object,
+    RequestBody,
+    as_object,
+    served_dialect,
+    served_name,
+    template_options,
+)
 
 
 @dataclass(frozen=True)
@@ -28,7 +35,7 @@ class Trap:
 class AcceptedRequest:
     """A request that a server takes, as it takes it."""
 
-    body: server.Object
+    body: Object
     profile: Profile
     dialect: str
 
@@ -53,13 +60,11 @@ class _TrapRule:
 
     def applies(self, request: AcceptedRequest) -> bool:
         names = {request.profile.base_name, request.profile.family}
-        is_meant = server.served_name(request.dialect) in self.dialects
+        is_meant = served_name(request.dialect) in self.dialects
         return is_meant and not names.isdisjoint(self.profiles)
 
 
-def traps(
-    body: server.RequestBody, name: str | Profile, *, dialect: str | None = None
-) -> list[Trap]:
+def traps(body: RequestBody, name: str | Profile, *, dialect: str | None = None) -> list[Trap]:
     """The traps that a request walks into on one server.
 
     `body`, `name` and `dialect` are as for `render`. A request that the server refuses has one
@@ -67,7 +72,7 @@ def traps(
     """
     profile = profile_named(name)
     if dialect is not None:
-        server.served_dialect(server.served_name(dialect))
+        served_dialect(served_name(dialect))
     try:
         prompt = render(body, name, dialect=dialect)
     except EncodeError as error:
@@ -76,7 +81,7 @@ def traps(
     if not _is_encodable(prompt):
         problem = "its prompt has half of a surrogate pair, which no tokenizer accepts"
         return [Trap("refused", ("messages",), f"{profile.server} refuses the request: {problem}")]
-    request = AcceptedRequest(server.as_object(body), profile, profile.own_dialect(dialect, body))
+    request = AcceptedRequest(as_object(body), profile, profile.own_dialect(dialect, body))
     places = ((rule, rule.find(request)) for rule in _RULES if rule.applies(request))
     faults = [
         Trap(fault.id, (), f"{profile.server}: {fault.fault.message}")
@@ -102,7 +107,7 @@ def _is_encodable(prompt: str) -> bool:
 
 
 def _vanishing_developer(request: AcceptedRequest) -> Location | None:
-    arguments = server.template_options(request.body)
+    arguments = template_options(request.body)
     if (
         not request.thinking
         or request.body.get("tools")
@@ -120,7 +125,7 @@ def _thinking_off_unasked(request: AcceptedRequest) -> Location | None:
     """Thinking is off, and the request does not switch it off where this server looks."""
     if request.thinking:
         return None
-    arguments = server.template_options(request.body)
+    arguments = template_options(request.body)
     if "thinking" in arguments or request.body.get("reasoning_effort") == "none":
         return None
     if _asked_to_think(request.body) is False:
@@ -128,7 +133,7 @@ def _thinking_off_unasked(request: AcceptedRequest) -> Location | None:
     return ()
 
 
-def _asked_to_think(body: server.Object) -> bool | None:
+def _asked_to_think(body: Object) -> bool | None:
     """What a top-level `thinking` or an `enable_thinking` says."""
     value = body.get("thinking")
     if isinstance(value, dict) and value.get("type") in ("enabled", "adaptive", "disabled"):
@@ -173,7 +178,7 @@ def _revised_effort(request: AcceptedRequest) -> Location | None:
 
 def _effort_by_default(request: AcceptedRequest) -> Location | None:
     """No effort is asked for, and the server writes the text of one."""
-    arguments = server.template_options(request.body)
+    arguments = template_options(request.body)
     if request.body.get("reasoning_effort") is not None or "reasoning_effort" in arguments:
         return None
     mode = request.profile.mode(request.body, request.dialect)

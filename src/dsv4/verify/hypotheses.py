@@ -9,7 +9,15 @@ from itertools import chain, combinations
 from typing import TypeAlias
 
 from dsv4.errors import EncodeError
-from dsv4.profiles import profile as profiles
+from dsv4.profiles.profile import (
+    GATEWAY,
+    PROFILES,
+    Profile,
+    PromptWriter,
+    profile_named,
+    shielded_prompt,
+    written_prompt,
+)
 from dsv4.profiles.prompt_changes import Unpredictable
 from dsv4.profiles.server_faults import FaultVariant, ordered, variants
 from dsv4.profiles.server_requests import Object
@@ -33,14 +41,14 @@ class Hypothesis:
     faults: tuple[FaultVariant, ...] = ()
 
     @property
-    def server(self) -> profiles.Profile:
+    def server(self) -> Profile:
         """The profile itself."""
-        return profiles.profile_named(self.profile)
+        return profile_named(self.profile)
 
     @property
     def texts(self) -> str:
         """The dialect, as a key of `dsv4.DIALECTS`, by the texts that are written."""
-        if self.profile == profiles.GATEWAY.name:
+        if self.profile == GATEWAY.name:
             return self.dialect
         return SERVED_NAMES.get(self.dialect, self.dialect)
 
@@ -59,11 +67,11 @@ class Hypothesis:
         together = ordered({*self.faults, *faults})
         return Hypothesis(self.profile, self.dialect, together)
 
-    def prompt(self, body: Object, write: profiles.PromptWriter | None = None) -> str:
+    def prompt(self, body: Object, write: PromptWriter | None = None) -> str:
         """The prompt of a `body` that has marks in what callers spelled, with these marks. Raises
         `EncodeError` for a refusal and `Unpredictable` where nobody knows it. `write` writes what
         is not faulty of it."""
-        return profiles.shielded_prompt(body, self.server, self.dialect, self.faults, write)
+        return shielded_prompt(body, self.server, self.dialect, self.faults, write)
 
     def __str__(self) -> str:
         faults = "".join(f" + {each}" for each in self.faults)
@@ -74,7 +82,7 @@ def clean_servers() -> list[Hypothesis]:
     """Every known server with every dialect that it writes."""
     return [
         Hypothesis(profile.name, dialect)
-        for profile in (*profiles.PROFILES.values(), profiles.GATEWAY)
+        for profile in (*PROFILES.values(), GATEWAY)
         for dialect in profile.dialects
         if dialect not in profile.writes_as  # which is one hypothesis, not two
     ]
@@ -112,11 +120,11 @@ class _WrittenOnce:
     def __init__(self) -> None:
         self._prompts: dict[tuple[str, str, str], str | EncodeError] = {}
 
-    def __call__(self, body: Object, profile: profiles.Profile, dialect: str) -> str:
+    def __call__(self, body: Object, profile: Profile, dialect: str) -> str:
         key = profile.name, dialect, repr(body)
         if key not in self._prompts:
             try:
-                self._prompts[key] = profiles.written_prompt(body, profile, dialect)
+                self._prompts[key] = written_prompt(body, profile, dialect)
             except EncodeError as refusal:
                 self._prompts[key] = refusal.with_traceback(None)
         prompt = self._prompts[key]

@@ -12,7 +12,6 @@ from dsv4._format.dialects import V4_1
 from dsv4.profiles.fault_table import FAULTS
 from dsv4.profiles.official_api import dialect_at
 from dsv4.profiles.server_requests import SERVED_DIALECTS, Object, served_name
-from dsv4.verify import sending
 from dsv4.verify.answer_checks import ANSWER_REQUESTS, answer_findings
 from dsv4.verify.answer_rates import RATED
 from dsv4.verify.billing import billing_findings
@@ -47,6 +46,15 @@ from dsv4.verify.report import (
     VerifyReport,
     curl_line,
     without_key,
+)
+from dsv4.verify.sending import (
+    MOST_SILENCE,
+    OWN_REQUEST,
+    SETTLING_REQUESTS,
+    Asking,
+    BudgetSpent,
+    Progress,
+    Sender,
 )
 from dsv4.verify.server_client import HttpServer, Reply, ServerClient, ServerProblem
 from dsv4.verify.token_budget import TokenBudget, TokensSpent, forecast_tokens
@@ -83,7 +91,7 @@ def run(
     mode: RunMode = "default",
     only: Collection[str] = (),
     request: Object | None = None,
-    progress: sending.Progress | None = None,
+    progress: Progress | None = None,
     forecaster: Forecaster | None = None,
     parallel: int = 1,
     tokens: int | None = None,
@@ -105,7 +113,7 @@ def run(
     forecaster = forecaster or _forecasts_with(request)
     most, most_tokens = planned(mode, only, request, forecaster.counter)
     budget = TokenBudget(most_tokens if tokens is None else tokens, forecaster.counter)
-    sender = sending.Sender(client, model or "", most, budget, progress)
+    sender = Sender(client, model or "", most, budget, progress)
     return ServerRun(sender, mode, only, request, forecaster, parallel).report()
 
 
@@ -121,11 +129,11 @@ def planned(
     own_tokens = 0 if request is None else forecast_tokens(request, counter or PromptCounter())
     if mode == "quick":
         most = MOST_QUICK + MOST_REPEATS_QUICKLY + len(ROUTES) + len(QUICKLY_SHOWN) + own
-        most += sending.SETTLING_REQUESTS + 1  # what has everything in it that a proxy may lose
+        most += SETTLING_REQUESTS + 1  # what has everything in it that a proxy may lose
         return most + OWN_WORD_REQUESTS, QUICK_TOKENS + own_tokens
     chosen = [probe for probe in probes() if not only or probe.group in only or probe.id in ALWAYS]
     requests = sum(probe.repeats for probe in chosen) + MOST_REPEATS + OWN_WORD_REQUESTS + own
-    requests += sending.SETTLING_REQUESTS
+    requests += SETTLING_REQUESTS
     if only:
         return requests, 250 * requests + own_tokens
     requests = min(requests + OUTPUT_REQUESTS + IMAGE_REQUESTS, MOST_DEFAULT)
@@ -139,7 +147,7 @@ class ServerRun:
 
     def __init__(
         self,
-        sender: sending.Sender,
+        sender: Sender,
         mode: RunMode,
         only: Collection[str],
         request: Object | None,
@@ -161,12 +169,12 @@ class ServerRun:
         sender = self._sender
         try:
             self._ask_all_probes()
-            if sender.silent < sending.MOST_SILENCE and not sender.refuses_all:
+            if sender.silent < MOST_SILENCE and not sender.refuses_all:
                 self._ask_again()
                 self._look_further()
         except KeyboardInterrupt:
             self._notes.append("The run was interrupted: this is what was found until then.")
-        except sending.BudgetSpent:
+        except BudgetSpent:
             self._notes.append("All requests that were announced were sent: the run ended there.")
         url = sender.client.url
         if not any(o.tells for o in sender.observations) and not sender.adapted:
@@ -183,8 +191,8 @@ class ServerRun:
             self._ask_quickly()
         else:
             self._ask_planned()
-        if self._request is not None and self._sender.silent < sending.MOST_SILENCE:
-            self._sender.ask(sending.Asking(Probe(sending.OWN_REQUEST, "prompt", self._request)))
+        if self._request is not None and self._sender.silent < MOST_SILENCE:
+            self._sender.ask(Asking(Probe(OWN_REQUEST, "prompt", self._request)))
 
     @property
     def _own_word(self) -> OwnWord:
@@ -309,7 +317,7 @@ class ServerRun:
     def _ask_planned(self) -> None:
         # The second time streamed, the third with a longer answer: the count is the same.
         askings = [
-            sending.Asking(probe, stream=n == 1, most=8 if n == 2 else 1)
+            Asking(probe, stream=n == 1, most=8 if n == 2 else 1)
             for probe in probes()
             if not self._only or probe.group in self._only or probe.id in ALWAYS
             for n in range(probe.repeats)
@@ -318,14 +326,14 @@ class ServerRun:
         for part, parallel in ((askings[:SENT_ALONE], 1), (askings[SENT_ALONE:], self._parallel)):
             for _ in self._sender.ask_all(part, parallel):
                 pass
-            if self._sender.silent >= sending.MOST_SILENCE:
+            if self._sender.silent >= MOST_SILENCE:
                 self._notes.append("The server stopped answering: the run ended there.")
                 return
 
     def _ask_quickly(self) -> None:
         search = QuickSearch(self._forecaster)
-        names = [sending.OWN_REQUEST]
-        while len(names) <= MOST_QUICK and self._sender.silent < sending.MOST_SILENCE:
+        names = [OWN_REQUEST]
+        while len(names) <= MOST_QUICK and self._sender.silent < MOST_SILENCE:
             probe = search.next(names)
             if probe is None:
                 break
@@ -345,7 +353,7 @@ class ServerRun:
         """One request is streamed: what has everything in it, unless it would show its prompt."""
         self._planned_counts += 1
         is_streamed = probe == CROWDED and not self._sender.shows_ids
-        return self._sender.ask(sending.Asking(PROBES[probe], stream=is_streamed))
+        return self._sender.ask(Asking(PROBES[probe], stream=is_streamed))
 
     def _ask_again(self) -> None:
         """What deviates is asked again before it names anything."""
@@ -353,7 +361,7 @@ class ServerRun:
         if self._mode == "quick":
             most = 1 if self._is_lost else MOST_REPEATS_QUICKLY
         repeats = 0
-        while repeats < most and self._sender.silent < sending.MOST_SILENCE:
+        while repeats < most and self._sender.silent < MOST_SILENCE:
             doubts = next_doubts(
                 self._verdict(),
                 self._compared,
@@ -364,7 +372,7 @@ class ServerRun:
             if not doubts:
                 return
             repeats += len(doubts)
-            for _ in self._sender.ask_all([sending.Asking(probe) for probe in doubts]):
+            for _ in self._sender.ask_all([Asking(probe) for probe in doubts]):
                 pass
 
     # What else can be looked at.
@@ -468,4 +476,4 @@ def _forecasts_with(request: Object | None) -> Forecaster:
     """The forecasts for the probes, and for a request of one's own."""
     if request is None:
         return forecasts_of_probes()
-    return Forecaster({**requests_of_probes(), sending.OWN_REQUEST: request})
+    return Forecaster({**requests_of_probes(), OWN_REQUEST: request})

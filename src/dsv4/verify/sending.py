@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias
 
-from dsv4.verify import usage_fields
 from dsv4.verify.answers import value_at
 from dsv4.verify.billing import BilledAnswer
 from dsv4.verify.observations import Observation
@@ -18,6 +17,13 @@ from dsv4.verify.probes import PROBES, Probe
 from dsv4.verify.report import CHAT, struck_out
 from dsv4.verify.server_client import HttpServer, Reply, ServerClient, ServerProblem
 from dsv4.verify.token_budget import TokenBudget, TokensSpent
+from dsv4.verify.usage_fields import (
+    cached_tokens,
+    completion_tokens,
+    finishes,
+    prompt_tokens,
+    usage_of,
+)
 
 # After so many requests in a row without an answer, a run ends with what it has.
 MOST_SILENCE = 3
@@ -199,7 +205,7 @@ class Sender:
             self._count()
             reply = self.client.post(path, body)
             if 200 <= reply.status < 300:
-                counted = usage_fields.prompt_tokens(usage_fields.usage_of(reply))
+                counted = prompt_tokens(usage_of(reply))
             return reply
         finally:
             self.budget.settle(*reserved, counted)
@@ -328,7 +334,7 @@ class Sender:
         self.probe_count += 1
         if observation.count is not None:
             most = self.settings.most(asking.most)
-            self.answers.append(BilledAnswer.of(probe, reply, usage_fields.usage_of(reply), most))
+            self.answers.append(BilledAnswer.of(probe, reply, usage_of(reply), most))
         self.completion += observation.completion_tokens
         self.fingerprint = self.fingerprint or _fingerprint(reply)
         if reply.times and self.first_token is None:
@@ -447,17 +453,17 @@ def observed(probe: str, reply: Reply) -> Observation:
         return Observation(probe, refused=True, failed=reply.status >= 500)
     if reply.problem or not 200 <= reply.status < 300:
         return Observation(probe, note=reply.problem or f"status {reply.status}")
-    usage = usage_fields.usage_of(reply)
-    count = usage_fields.prompt_tokens(usage)
+    usage = usage_of(reply)
+    count = prompt_tokens(usage)
     if count is None:
         return Observation(probe, note=NO_USAGE)
-    if not count and "content_filter" in usage_fields.finishes(reply):
+    if not count and "content_filter" in finishes(reply):
         return Observation(probe, note=FILTERED)
     return Observation(
         probe,
         count,
-        completion_tokens=usage_fields.completion_tokens(usage) or 0,
-        cached=usage_fields.cached_tokens(usage),
+        completion_tokens=completion_tokens(usage) or 0,
+        cached=cached_tokens(usage),
         ids=ids_in(reply),
     )
 

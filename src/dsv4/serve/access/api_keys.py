@@ -18,7 +18,16 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from dsv4.api import ApiError
-from dsv4.serve.access import key_usage
+from dsv4.serve.access.key_usage import (
+    UNLIMITED,
+    KeyLimitReached,
+    KeyLimits,
+    KeyMeter,
+    MachineUsage,
+    ProcessUsage,
+    UsageTable,
+    read_limits,
+)
 from dsv4.serve.asgi import Scope, headers_of
 from dsv4.serve.settings import SettingError, Settings
 
@@ -36,7 +45,7 @@ class Key:
     name: str
     digest: bytes
     admin: bool = False
-    limits: key_usage.KeyLimits = key_usage.UNLIMITED
+    limits: KeyLimits = UNLIMITED
 
     @property
     def has_expired(self) -> bool:
@@ -133,7 +142,7 @@ def _key(line: str, number: int, path: str) -> Key:
             path, number, "found no key, expected `key`, `name:key` or `admin name:key`"
         )
     try:
-        limits = key_usage.read_limits(words)
+        limits = read_limits(words)
     except ValueError as error:
         raise _bad_line(path, number, str(error)) from None
     digest = _digest(secret)
@@ -180,7 +189,7 @@ class WrongKeys:
         """Waits, longer with each wrong key. Raises an `ApiError` where too many wait already."""
         pause = self.next_pause(address)
         if self._waiting >= _MOST_WAITING:
-            raise key_usage.KeyLimitReached("Too many wrong keys.", _LONGEST_PAUSE)
+            raise KeyLimitReached("Too many wrong keys.", _LONGEST_PAUSE)
         self._waiting += 1
         try:
             await asyncio.sleep(pause)
@@ -226,9 +235,7 @@ class AccessControl:
                 refuse_open_file(name, path, settings)
         self._settings = settings
         self.keys = read_keys(settings.api_key_file) if settings.api_key_file else Keyring()
-        self.meter: key_usage.KeyMeter = key_usage.KeyMeter(
-            _usage_table(settings, folder, on_change)
-        )
+        self.meter: KeyMeter = KeyMeter(_usage_table(settings, folder, on_change))
         self.wrong_keys: WrongKeys = WrongKeys()
 
     async def authenticated(self, scope: Scope) -> Key:
@@ -270,7 +277,7 @@ class AccessControl:
 
 def _usage_table(
     settings: Settings, folder: Path | None, on_change: Callable[[bool], None]
-) -> key_usage.UsageTable:
+) -> UsageTable:
     """Where it is counted what keys use: as far as can be."""
     if url := settings.limits_redis:
         from dsv4.serve.access.redis_usage import RedisUsage
@@ -278,4 +285,4 @@ def _usage_table(
         table = RedisUsage(url, on_change)
         on_change(True)  # until it turns out to be away
         return table
-    return key_usage.ProcessUsage() if folder is None else key_usage.MachineUsage(folder)
+    return ProcessUsage() if folder is None else MachineUsage(folder)

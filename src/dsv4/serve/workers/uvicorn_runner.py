@@ -30,8 +30,15 @@ from dsv4.serve.observe.metrics import count_together, forget_dead_workers
 from dsv4.serve.observe.tracing import export_traces
 from dsv4.serve.settings import SettingError, Settings, without_password
 from dsv4.serve.upstreams.network_path import proxy_of
-from dsv4.serve.workers import worker_supervisor
 from dsv4.serve.workers.reload import check_models, reload
+from dsv4.serve.workers.worker_supervisor import (
+    CANNOT_START,
+    REQUESTS,
+    Supervisor,
+    request_signals,
+    requests_held,
+    take_requests,
+)
 
 
 def check_certificate(settings: Settings) -> None:
@@ -205,10 +212,10 @@ class GatewayServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         loop = asyncio.get_running_loop()
-        for request in worker_supervisor.request_signals():
-            action = getattr(self, worker_supervisor.REQUESTS[request.name])
+        for request in request_signals():
+            action = getattr(self, REQUESTS[request.name])
             loop.add_signal_handler(request, self._begin, action)
-        worker_supervisor.take_requests()
+        take_requests()
 
     async def reload(self) -> None:
         """Reloads what the gateway reloads, and the certificate."""
@@ -250,7 +257,7 @@ def serve(
 
     `listens` is called with the server's URL once connections are accepted.
     """
-    with worker_supervisor.requests_held():  # one that comes too early must not end the process
+    with requests_held():  # one that comes too early must not end the process
         return _serve(settings, say, listens, banner)
 
 
@@ -311,7 +318,7 @@ def _run_workers(settings: Settings, listening: socket.socket, server: GatewaySt
         _show_metrics(server)
         summarize = server.metrics.log_summary
         work = partial(_serve_as_worker, settings, server.follows_file, listening)
-        workers = worker_supervisor.Supervisor(settings, work, summarize)
+        workers = Supervisor(settings, work, summarize)
         workers.run()
         if server.heals:
             summarize()
@@ -358,7 +365,7 @@ def _serve_as_worker(
     except Exception as error:
         reason = error if isinstance(error, Error) else f"{type(error).__name__}: {error}"
         print(f"a worker cannot start: {reason}", file=sys.stderr)
-        sys.exit(worker_supervisor.CANNOT_START)
+        sys.exit(CANNOT_START)
     watch(server)
     server.run(sockets=[listening])
 
