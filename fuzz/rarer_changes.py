@@ -150,6 +150,20 @@ def mixed_reasoning(plan: Plan) -> None:
     plan.told = replace(plan.good, reasoning=told)
 
 
+def thinks_aloud(opening: str, name: str) -> Change:
+    """Servers without a parser for reasoning, whose prompt ends in the opening tag or does not."""
+
+    @on_pieces(f"reasoning in the content, {name}", "reasoning", streams_both)
+    def change(plan: Plan) -> None:
+        thoughts = [piece for piece in plan.pieces if piece.kind == "reasoning"]
+        thoughts[0].text = opening + thoughts[0].text
+        thoughts[-1].text += "</think>"
+        for piece in thoughts:
+            piece.kind = "content"
+
+    return change
+
+
 def content_as(name: str, form: Callable[[str], Any]) -> Change:
     return setting(name, "content", has_content, content_form=form)
 
@@ -187,6 +201,37 @@ def message_of_calls(plan: Plan) -> None:
         message[name] = None
 
 
+def only_in_message(name: str, *fields: str) -> Change:
+    @on_events(f"{name} only in a last message", "message", streams)
+    def change(plan: Plan) -> None:
+        last_message(plan)
+        for delta in deltas(plan):
+            if delta is not last_message(plan):
+                for field in fields:
+                    delta.pop(field, None)
+
+    return change
+
+
+@on_events("arguments only in a last message", "message", streams_calls)
+def arguments_in_message(plan: Plan) -> None:
+    last_message(plan)
+    plan.events = [e for e in plan.events if PIECE not in e or not is_rest_of_call(e[PIECE])]
+
+
+def is_rest_of_call(piece: Piece) -> bool:
+    return piece.kind == "call" and bool(piece.text) and not (piece.id or piece.name)
+
+
+@on_events(
+    "each delta again as a message", "message", lambda plan: streams(plan) and not plan.good.calls
+)
+def deltas_as_messages(plan: Plan) -> None:
+    for choice in choices(plan):
+        if choice.get(plan.delta_name):
+            choice["message"] = dict(choice[plan.delta_name])
+
+
 @on_events("an empty message beside every delta", "message", streams)
 def empty_messages(plan: Plan) -> None:
     for choice in choices(plan):
@@ -200,6 +245,16 @@ def empty_messages(plan: Plan) -> None:
 def empty_choices(plan: Plan) -> None:
     for at in (len(plan.events) // 2, 0):
         plan.events.insert(at, {**plan.event({}), "choices": [{}]})
+
+
+@on_events("words on the progress before the answer", "progress", streams)
+def progress(plan: Plan) -> None:
+    words: tuple[JsonObject, ...] = (
+        {"status": "queued", "position": 3},
+        {"type": "progress", "percent": 5},
+        {"object": "chat.completion.queued", "id": "1"},
+    )
+    plan.events.insert(0, dict(plan.rng.choice(words)))
 
 
 @on_events("nothing of another type in place of the last delta", "last delta", streams)
@@ -360,6 +415,13 @@ RARER_KEEPING: tuple[Change, ...] = (
     proxy_fields,
     late_reasoning,
     mixed_reasoning,
+    thinks_aloud("<think>", "between its tags"),
+    thinks_aloud("", "up to the end of thinking"),
+    only_in_message("reasoning", "reasoning_content"),
+    only_in_message("content", "content"),
+    arguments_in_message,
+    deltas_as_messages,
+    progress,
     content_as("content as a part with more fields", rich_part),
     content_as("empty parts beside the content", with_empty_parts),
     message_with_ids,
@@ -490,6 +552,22 @@ RARER_CLASHES: tuple[set[str], ...] = (
     {_REASONS, "coding: gzip without its end"},
     {_REASONS, "done: no [DONE]"},
     *({_REASONS, f"frame: {frame}"} for frame in BARE),
+    # What is read as a thought stands in the content.
+    *(
+        {f"reasoning: reasoning in the content, {name}", other}
+        for name in ("between its tags", "up to the end of thinking")
+        for other in (*("message", "text order", "damage: cut where the length ends"),)
+    ),
+    # The deltas are needed to know the messages for what they are.
+    *(
+        {"message: each delta again as a message", f"choice form: {deltas} that nobody knows"}
+        for deltas in ("deltas under a name", "one delta under a name")
+    ),
+    # The beginning of a name, twice, is that of two calls.
+    {"call names: a name comes in two pieces", "call repeats: the head of a call twice"},
+    # A word with no answer beside it is taken for an error's.
+    {"progress", "wrapping"},
+    {"progress", "heads: errors that are none"},
     # Such bytes have no check: another byte is another text, which nobody can know.
     {"coding: deflate without a head", "damaged bytes: a byte changes"},
     # The halves would stand in two thoughts.

@@ -996,7 +996,7 @@ ORDER = (
     *("arguments name", "call more", "encrypted", "references"),
     *("call grouping", "text grouping", "roles", "finish", "usage", "usage names"),
     *("choices", "call place", "damage", "empty fields", "empty reasons", "first event", "beside"),
-    *("last delta", "no choices", "heads", "names", "choice form", "keys", "wrapping"),
+    *("last delta", "no choices", "progress", "heads", "names", "choice form", "keys", "wrapping"),
     *(
         "frame",
         "blank start",

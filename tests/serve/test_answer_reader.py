@@ -551,6 +551,7 @@ FORMS: dict[str, Form] = {
             HELLO + event({"status": "error", "why": "out of memory"}) + STOP + DONE,
             HELLO + event({"status": 500, "title": "out of memory"}) + STOP + DONE,
             HELLO + event({"success": False, "why": "out of memory"}) + STOP + DONE,
+            HELLO + event({"data": {"success": False, "why": "out of memory"}}) + STOP + DONE,
         ),
     ),
     "an event without `choices`, with `message`, `detail`, `code`, `msg` or any `error`": Form(

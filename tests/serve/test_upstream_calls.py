@@ -35,3 +35,18 @@ def test_calls_of_one_tool_under_its_name_are_told_apart_by_their_numbers(argume
     assert read([*one, *again]) == expected
     if arguments:
         assert read(one + one + two + two) == 2 * expected
+
+
+@pytest.mark.parametrize("id", ["a", ""])
+@pytest.mark.parametrize("arguments", ['{"a": 1}', "{", "\x00"])
+def test_a_last_message_may_have_the_arguments_of_calls_that_came_without(
+    arguments: str, id: str
+) -> None:
+    calls, message = UpstreamCalls(["bash", "read"]), UpstreamCalls(["bash", "read"])
+    for number, name in enumerate(("bash", "read")):
+        calls.add({"index": number, "id": id and name, "function": {"name": name}})
+        function = {"name": name, "arguments": arguments}
+        message.add({"index": number, "id": id and name, "function": function})
+    calls.take_in(message)
+    expected = [(name, arguments) for name in ("bash", "read")]
+    assert [(call.name, call.arguments) for call in calls] == expected

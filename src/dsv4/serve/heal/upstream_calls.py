@@ -255,7 +255,7 @@ class UpstreamCalls:
                 self._calls.append(other)
                 continue
             own.remove(same)
-            if not same.is_complete and other.is_complete:
+            if not same.is_complete and (other.is_complete or not same.arguments):
                 self._calls[self._calls.index(same)] = other
 
 
@@ -299,4 +299,5 @@ def _is_same(call: UpstreamCall, other: UpstreamCall) -> bool:
     if call.id and call.id == other.id:
         return True
     values = (argument_value(each.arguments) for each in (call, other))
-    return call.name == other.name and next(values) == next(values)
+    is_alike = not call.arguments or next(values) == next(values)
+    return call.name == other.name and is_alike

@@ -149,7 +149,7 @@ _WRAPPERS = ("data", "result", "output", "response")
 
 
 def _unwrapped(event: Any) -> Any:
-    """The answer in a wrapping that has no error; anything else as it is."""
+    """The answer in a wrapping that has no error, or the error in it; anything else as it is."""
     if not isinstance(event, dict) or event.get("choices") or event.get("error"):
         return event
     for name in _WRAPPERS:
@@ -158,6 +158,8 @@ def _unwrapped(event: Any) -> Any:
             continue
         if "choices" in inner or "usage" in inner:
             return inner if event.get("usage") is None else {"usage": event["usage"], **inner}
+        if inner.get("error") or inner.get("success") is False:
+            return inner
     return event
 
 
