@@ -37,6 +37,19 @@ def test_calls_of_one_tool_under_its_name_are_told_apart_by_their_numbers(argume
         assert read(one + one + two + two) == 2 * expected
 
 
+def test_a_late_id_is_that_of_its_number_though_another_call_has_it() -> None:
+    pieces = [
+        piece
+        for index in (0, 1)
+        for piece in (
+            {"index": index, "function": {"name": "bash"}},
+            {"index": index, "id": "bash", "function": {}},
+            {"index": index, "function": {"arguments": f'{{"a": {index}}}'}},
+        )
+    ]
+    assert read(pieces) == [("bash", '{"a": 0}'), ("bash", '{"a": 1}')]
+
+
 @pytest.mark.parametrize("id", ["a", ""])
 @pytest.mark.parametrize("arguments", ['{"a": 1}', "{", "\x00"])
 def test_a_last_message_may_have_the_arguments_of_calls_that_came_without(

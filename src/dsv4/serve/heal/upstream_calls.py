@@ -209,6 +209,8 @@ class UpstreamCalls:
         give each another id."""
         last = own[-1] if own else None
         if id:
+            if call is not None and not call.id:
+                return None  # its own id comes late, though another call may have the same
             if call is None and last and not last.id and not (last.is_complete and arguments):
                 return last  # whose id comes late
             same = [other for other in own if other.id == id]
