@@ -563,6 +563,8 @@ RARER_CLASHES: tuple[set[str], ...] = (
         {"message: each delta again as a message", f"choice form: {deltas} that nobody knows"}
         for deltas in ("deltas under a name", "one delta under a name")
     ),
+    # What comes once more is to have come before.
+    {"call repeats: a call once more, with its id", "message: arguments only in a last message"},
     # The beginning of a name, twice, is that of two calls.
     {"call names: a name comes in two pieces", "call repeats: the head of a call twice"},
     # A word with no answer beside it is taken for an error's.
@@ -577,6 +579,9 @@ RARER_CLASHES: tuple[set[str], ...] = (
     # A message has all its reasoning in one.
     *(
         {"text order: reasoning between the texts", f"message: {message}"}
-        for message in ("nothing but a message", "a message that is longer than its deltas")
+        for message in (
+            *("nothing but a message", "a message that is longer than its deltas"),
+            "content only in a last message",
+        )
     ),
 )

@@ -50,14 +50,16 @@ def test_a_late_id_is_that_of_its_number_though_another_call_has_it() -> None:
     assert read(pieces) == [("bash", '{"a": 0}'), ("bash", '{"a": 1}')]
 
 
+@pytest.mark.parametrize("first", [None, "", "{}"])
 @pytest.mark.parametrize("id", ["a", ""])
 @pytest.mark.parametrize("arguments", ['{"a": 1}', "{", "\x00"])
 def test_a_last_message_may_have_the_arguments_of_calls_that_came_without(
-    arguments: str, id: str
+    arguments: str, id: str, first: str | None
 ) -> None:
     calls, message = UpstreamCalls(["bash", "read"]), UpstreamCalls(["bash", "read"])
     for number, name in enumerate(("bash", "read")):
-        calls.add({"index": number, "id": id and name, "function": {"name": name}})
+        head = {"name": name, "arguments": first}
+        calls.add({"index": number, "id": id and name, "function": head})
         function = {"name": name, "arguments": arguments}
         message.add({"index": number, "id": id and name, "function": function})
     calls.take_in(message)

@@ -403,9 +403,7 @@ class HealingReader(ChoiceReader):
         with_names = [call for call in calls if call.name]
         nameless = [self._report("broken_call")] * (len(calls) - len(with_names))
         ids = zip(with_names, self._call_ids(with_names), strict=True)
-        begun = [
-            n for n, call in enumerate(with_names) if call.arguments.strip() not in _BEGINNINGS
-        ]
+        begun = [n for n, call in enumerate(with_names) if not call.says_nothing]
         ended = max(begun, default=-1) + 1 if self._is_cut else len(with_names)
         groups = (
             self._call_events(call, first + n, id, is_lost=n >= ended)
@@ -473,10 +471,6 @@ class HealingReader(ChoiceReader):
                 deltas.append({field: text})
         calls = [call.delta(n) for n, call in enumerate(self._calls)]
         return [*deltas, {"tool_calls": calls}] if calls else deltas
-
-
-# What a call may have before its arguments: some servers begin with an empty object.
-_BEGINNINGS = ("", "{}")
 
 
 def _is_readable(call: UpstreamCall) -> bool:

@@ -79,6 +79,11 @@ class UpstreamCall:
             self._is_complete = is_closed and object_text(self.arguments) is not None
         return self._is_complete
 
+    @property
+    def says_nothing(self) -> bool:
+        """Whether it has no arguments so far. Some servers begin with an empty object."""
+        return self.arguments.strip() in ("", "{}")
+
     def says(self, arguments: str) -> bool:
         """Whether these are all its arguments, once more."""
         if not arguments or not self.is_complete or object_text(arguments) is None:
@@ -257,7 +262,7 @@ class UpstreamCalls:
                 self._calls.append(other)
                 continue
             own.remove(same)
-            if not same.is_complete and (other.is_complete or not same.arguments):
+            if same.says_nothing or (other.is_complete and not same.is_complete):
                 self._calls[self._calls.index(same)] = other
 
 
@@ -301,5 +306,5 @@ def _is_same(call: UpstreamCall, other: UpstreamCall) -> bool:
     if call.id and call.id == other.id:
         return True
     values = (argument_value(each.arguments) for each in (call, other))
-    is_alike = not call.arguments or next(values) == next(values)
+    is_alike = call.says_nothing or next(values) == next(values)
     return call.name == other.name and is_alike
