@@ -209,6 +209,7 @@ FORMS: dict[str, Form] = {
             HELLO + event(WHOLE) + DONE,
             text("Hel") + event(WHOLE) + DONE,
             choice({"reasoning": ""}) + text("H") + event(WHOLE),
+            event({"choices": [{"text": "Hel", "message": None}]}) + event(WHOLE),
         ),
     ),
     "`text` in place of `delta`": Form(

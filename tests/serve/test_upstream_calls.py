@@ -61,7 +61,8 @@ def test_a_last_message_may_have_the_arguments_of_calls_that_came_without(
         head = {"name": name, "arguments": first}
         calls.add({"index": number, "id": id and name, "function": head})
         function = {"name": name, "arguments": arguments}
-        message.add({"index": number, "id": id and name, "function": function})
+        message.add({"index": number, "id": id and f"other {name}", "function": function})
     calls.take_in(message)
     expected = [(name, arguments) for name in ("bash", "read")]
     assert [(call.name, call.arguments) for call in calls] == expected
+    assert not id or [call.id for call in calls] == ["bash", "read"]

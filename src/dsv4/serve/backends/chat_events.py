@@ -89,7 +89,7 @@ class ChatEvents:
                 said.append(beside)
         elif choice.get("text") and not any(each.get("content") for each in said):
             said.append({"content": choice["text"]})
-        self._has_deltas |= bool(said) and "message" not in choice
+        self._has_deltas |= bool(said) and not message
         return said
 
 

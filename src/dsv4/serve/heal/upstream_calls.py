@@ -263,6 +263,7 @@ class UpstreamCalls:
                 continue
             own.remove(same)
             if same.says_nothing or (other.is_complete and not same.is_complete):
+                other.id = same.id or other.id
                 self._calls[self._calls.index(same)] = other
 
 
