@@ -11,7 +11,7 @@ import gzip
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import groupby
+from itertools import count, groupby
 from typing import Any
 
 from further_changes import BARE
@@ -476,7 +476,7 @@ def bad_check(plan: Plan) -> None:
 
 def bad_chunk(plan: Plan) -> None:
     """The size of one chunk is another."""
-    wanted, sizes = plan.rng.randrange(4), iter(range(1000))
+    wanted, sizes = plan.rng.randrange(4), count()
 
     def chunk(piece: bytes) -> bytes:
         size = len(piece) + (plan.rng.choice([1, 5, 1000]) if next(sizes) == wanted else 0)
