@@ -8,6 +8,8 @@ A fence inside a quotation ends with the quotation. A line of tildes under a tit
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from dsv4._completion.patterns import pattern
 from dsv4._format.spellings import FENCE_LENGTH, FENCES
 
@@ -19,6 +21,7 @@ _LEAD = pattern(_MARKERS)
 _MAYBE_LEAD = pattern(rf"{_MARKERS}(?:[-*+]|\d{{1,3}}[.)]?)?")
 _LONGEST_LEAD = 64
 _BACKTICKS, _TILDES = (character * FENCE_LENGTH for character in FENCES)
+_FENCE = pattern(f"{_BACKTICKS}|{_TILDES}")
 _QUOTATION = ">"
 # What may stand after a fence that is opened at the end of a line of prose: a language's name.
 _WORD = pattern(r"[\w+#./-]*[ \t\r]*")
@@ -87,6 +90,22 @@ class LineTracker:
         """Whether nothing stands between here and a run of characters that closes the fence."""
         closes = bool(self.fence) and len(self.run) >= FENCE_LENGTH and self._info == ""
         return closes and self._closes() and not self._nested
+
+    def followed(self, text: str) -> Iterator[str]:
+        """Goes on through `text`, and gives it in parts at whose ends alone a fence may begin or
+        end: lines, and all of those at once that stand before one with a fence."""
+        at = 0
+        while at < len(text):
+            end = 0
+            if not (self.run or self._quoted):
+                fence = _FENCE.search(text, at)
+                end = len(text) if fence is None else text.rfind("\n", at, fence.start()) + 1
+            if end <= at:  # the next line has a fence, or each counts
+                end = text.find("\n", at) + 1 or len(text)
+            part = text[at:end]
+            self.follow(part)
+            yield part
+            at = end
 
     def follow(self, text: str) -> None:
         """Goes on through `text`."""

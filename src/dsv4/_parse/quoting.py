@@ -213,18 +213,18 @@ class Quoting:
 
     def _read_around_fences(self, text: str, following: str) -> None:
         """What a fence holds opens and closes nothing, and where it begins a paragraph ends."""
-        place, outside = self._place, ""
-        for line in text.splitlines(keepends=True):
-            fence, place = self._lines.fence, place + len(line)
-            self._lines.follow(line)
+        place, outside, fence = self._place, "", self._lines.fence
+        for part in self._lines.followed(text):
+            place += len(part)
             if not fence:  # what opens a fence at a line's end is prose before, however it was cut
-                outside += line
-            elif self._ended and _WORD.search(line):
+                outside += part
+            elif self._ended and _WORD.search(part):
                 self._note_prose()
             if self._lines.fence != fence:
+                fence = self._lines.fence
                 self._read(outside, place - len(outside), following)
                 self._end_paragraph(place)
-                outside, self._last, self._begins = "", line[-1], True
+                outside, self._last, self._begins = "", part[-1], True
         self._read(outside, place - len(outside), following)
 
     def _end_paragraph(self, place: int) -> None:
@@ -240,26 +240,32 @@ class Quoting:
         if self._begins and text:
             at = self._begin_line(text, len(text) - len(text.lstrip(" \t>")), start)
         for match in _PARTS.finditer(text, at):
-            if self._ended and _WORD.search(text, at, match.start()):
+            index, end = match.span()
+            if self._ended and _WORD.search(text, at, index):
                 self._note_prose()
-            at = self._read_part(match, text, start, following)
+            at, kind = end, match.lastgroup
+            if kind == "quote":
+                before = text[index - 1] if index else self._last
+                self._read_quote(
+                    text[index], before, text[end : end + 1] or following, start + index
+                )
+            elif kind == "code":
+                self._read_run("inline code", match[0], start + index, start + end)
+            elif kind == "line":
+                at = self._begin_line(text, end, start)
+            else:
+                self._read_mark(match, text, start)
         if self._ended and _WORD.search(text, at):
             self._note_prose()
 
-    def _read_part(self, match: re.Match[str], text: str, start: int, following: str) -> int:
-        """Reads what may open or close something, and returns where it ends."""
+    def _read_mark(self, match: re.Match[str], text: str, start: int) -> None:
+        """Reads what may open or close something, and is neither a quote nor a backtick."""
         part, kind, (index, end) = match[0], match.lastgroup, match.span()
-        before = text[index - 1] if index else self._last
-        if kind == "quote":
-            self._read_quote(part, before, text[end : end + 1] or following, start + index)
-        elif kind == "line":
-            return self._begin_line(text, end, start)
-        elif kind == "code":
-            self._read_run("inline code", part, start + index, start + end)
-        elif kind == "triple":  # of a program, but for `y'''`
-            self._read_run("triple quotes", part, start + index, start + end, before.isalnum())
-        elif kind == "blank":
+        if kind == "blank":
             self._end_paragraph(start + end)
+        elif kind == "triple":  # of a program, but for `y'''`
+            before = text[index - 1] if index else self._last
+            self._read_run("triple quotes", part, start + index, start + end, before.isalnum())
         elif kind == "comment":
             self._add("comment", start + index, "-->")
         elif kind == "uncomment":
@@ -270,7 +276,6 @@ class Quoting:
             self._read_pair(PairMark(part.lower(), closes=True), start + index, start + end)
         else:
             self._read_element(match, start)
-        return end
 
     def _read_element(self, tag: re.Match[str], start: int) -> None:
         name, place, end = tag["name"].lower(), start + tag.start(), start + tag.end()
