@@ -581,7 +581,7 @@ RARER_CLASHES: tuple[set[str], ...] = (
         {"text order: reasoning between the texts", f"message: {message}"}
         for message in (
             *("nothing but a message", "a message that is longer than its deltas"),
-            "content only in a last message",
+            *("content only in a last message", "reasoning only in a last message"),
         )
     ),
 )

@@ -56,7 +56,9 @@ class ScriptedTransport:
     def _send(self) -> None:
         while self._left and not self._is_paused and not self._is_closed:
             self._connection.data_received(self._left.pop(0))
-        if not self._left and not self._is_closed and self._answer.ends in ("close", "reset"):
+        # Whoever waits for more than was sent learns so, as by the silence of a real server.
+        ends = self._answer.is_damaged or self._answer.ends in ("close", "reset")
+        if ends and not self._left and not self._is_closed:
             self._is_closed = True
             error = ConnectionResetError() if self._answer.ends == "reset" else None
             self._connection.connection_lost(error)

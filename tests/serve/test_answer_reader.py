@@ -201,6 +201,8 @@ FORMS: dict[str, Form] = {
             event(WHOLE) + DONE,
             event(WHOLE),
             choice({"role": "assistant", "content": ""}) + event(WHOLE) + DONE,
+            event({"choices": [{"text": "Hel", "message": {"role": "assistant"}}]})
+            + event({"choices": [{"message": {"content": "lo"}, "finish_reason": "stop"}]}),
         ),
     ),
     "`message` after the deltas": Form(
@@ -220,8 +222,10 @@ FORMS: dict[str, Form] = {
         (
             choice({"text": "Hello"}) + STOP,
             event({"choices": [{"index": 0, "x_delta": {"content": "Hello"}}]}) + STOP,
-            event({"choices": [{"x_delta": {"content": "Hello"}, "message": {"content": ""}}]})
-            + STOP,
+            *(
+                event({"choices": [{"x_delta": {"content": "Hello"}, "message": message}]}) + STOP
+                for message in ({"content": ""}, {"content": "", "x_sources": [1]})
+            ),
         ),
     ),
     "`choices` beside an `error` with nothing in it": Form(

@@ -6,6 +6,11 @@ from typing import Any
 
 import pytest
 
+from dsv4._completion.message import assemble
+from dsv4.api import chat
+from dsv4.serve.backend import Chunk
+from dsv4.serve.heal.chat_delta import LastMessage, OtherChoice
+from dsv4.serve.heal.healing_reader import HealingReader
 from dsv4.serve.heal.upstream_calls import UpstreamCalls
 
 Read = list[tuple[str, str]]
@@ -66,3 +71,26 @@ def test_a_last_message_may_have_the_arguments_of_calls_that_came_without(
     expected = [(name, arguments) for name in ("bash", "read")]
     assert [(call.name, call.arguments) for call in calls] == expected
     assert not id or [call.id for call in calls] == ["bash", "read"]
+
+
+@pytest.mark.parametrize("own", ["", '{"a": 1}'])
+@pytest.mark.parametrize("twin", ["", '{"a": 1}'])
+@pytest.mark.parametrize("suffix", ["", " other"])
+def test_last_messages_of_two_equal_choices_bring_each_call_once(
+    own: str, twin: str, suffix: str
+) -> None:
+    def delta(arguments: str, suffix: str = "") -> dict[str, Any]:
+        calls = [
+            {"index": n, "id": f"{n}{suffix}", "function": {"name": "bash", "arguments": each}}
+            for n, each in enumerate(("{}", arguments))
+        ]
+        return {"content": "Hi", "tool_calls": calls}
+
+    reader = HealingReader(chat.read({"messages": [{"role": "user", "content": "Hi"}]}))
+    message = LastMessage(delta('{"a": 1}', suffix))
+    for each in (delta(own), OtherChoice(1, delta(twin)), message, message):
+        reader.feed(Chunk(delta=each))
+    reader.feed(Chunk(finish="tool_calls"))
+    reader.end()
+    calls = assemble(reader.events).tool_calls
+    assert [call.arguments for call in calls] == ["{}", '{"a": 1}']

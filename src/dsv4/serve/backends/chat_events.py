@@ -12,6 +12,7 @@ from dsv4.serve.heal.chat_delta import (
     LastMessage,
     OtherChoice,
     delta_by_any_name,
+    speaks,
     with_known_names,
 )
 
@@ -74,8 +75,8 @@ class ChatEvents:
         text, of a server that takes every route for completions."""
         said: list[JsonObject] = []
         delta, message = _without_role(choice.get("delta")), _without_role(choice.get("message"))
-        if not (delta or message or any(choice.get(name) for name in _BESIDE)):
-            delta = delta_by_any_name(choice)
+        if not (speaks(delta) or speaks(message) or any(choice.get(name) for name in _BESIDE)):
+            delta = {**delta, **delta_by_any_name(choice)}
         self._has_deltas |= bool(delta)
         if delta:
             said.append(delta)
@@ -89,7 +90,7 @@ class ChatEvents:
                 said.append(beside)
         elif choice.get("text") and not any(each.get("content") for each in said):
             said.append({"content": choice["text"]})
-        self._has_deltas |= bool(said) and not message
+        self._has_deltas |= bool(said) and not choice.get("message")
         return said
 
 

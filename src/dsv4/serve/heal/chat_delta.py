@@ -97,6 +97,11 @@ def delta_by_any_name(choice: Mapping[str, Any]) -> dict[str, Any]:
     return {}
 
 
+def speaks(fields: Mapping[str, Any]) -> bool:
+    """Whether a delta or a message says something under a name that is known."""
+    return any(value for name, value in with_known_names(fields).items() if name in _SAID)
+
+
 def _has_text(value: object) -> bool:
     """Whether a value has the form of a part of a text."""
     return isinstance(value, dict) and any(value.get(name) for name in _PART_TEXTS)

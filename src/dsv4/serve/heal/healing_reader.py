@@ -296,6 +296,7 @@ class HealingReader(ChoiceReader):
                     twins.add(number)
                 elif text:
                     events += self._say(text, is_reasoning)
+        self._calls.drop(self._calls_of_twins(twins))  # or a message's arguments go to some of them
         for message in self._last_messages:
             events += self._rest_of_message(with_known_names(message))
         self._calls.drop(self._calls_of_twins(twins))
