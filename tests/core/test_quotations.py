@@ -347,6 +347,13 @@ def test_a_cut_in_an_open_quotation(text: str, reason: str | None, calls: Any) -
     assert calls or message.content == text
 
 
+@pytest.mark.parametrize("tag", ['<L[">', '<a b["c">', '<a b#"c">', '<i \\"x">'])
+def test_a_quote_in_a_tag_closes_nothing_however_it_is_cut(tag: str) -> None:
+    message = read(f'"so\n{INVOKE_END}\n{tag}\n')
+    assert [one.kind for one in message.diagnostics] == ["orphan_closer"]
+    assert message.content == f'"so\n\n{tag}\n'
+
+
 OPEN = f"{BLOCK}{BASH}{COMMAND}rm"
 
 

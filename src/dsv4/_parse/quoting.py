@@ -85,7 +85,11 @@ def _certain_to(text: str) -> int:
     rest = _UNDECIDED.search(text, start)
     if rest is not None and rest.start() == start:  # it may have begun before
         rest = _UNDECIDED.search(text)
-    return len(text) if rest is None else rest.start()
+    if rest is None:
+        return len(text)
+    # In `<a b[">` the bracket begins nothing, and the tag is read whole.
+    tag = text.rfind("<", max(rest.start() - LONGEST_TAG, 0), rest.start())
+    return rest.start() if tag < 0 or ">" in text[tag : rest.start()] else tag
 
 
 class Opening(NamedTuple):
