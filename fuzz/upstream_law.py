@@ -14,7 +14,7 @@ import json
 import logging
 import random
 import sys
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -47,7 +47,7 @@ class ScriptedTransport:
         self._connection = connection
         self._answer = answer
         self._loop = asyncio.get_running_loop()
-        self._left = list(answer.wire)
+        self._left = deque(answer.wire)
         self._is_paused = self._is_closed = False
 
     def write(self, data: bytes) -> None:
@@ -55,7 +55,7 @@ class ScriptedTransport:
 
     def _send(self) -> None:
         while self._left and not self._is_paused and not self._is_closed:
-            self._connection.data_received(self._left.pop(0))
+            self._connection.data_received(self._left.popleft())
         # Whoever waits for more than was sent learns so, as by the silence of a real server.
         ends = self._answer.is_damaged or self._answer.ends in ("close", "reset")
         if ends and not self._left and not self._is_closed:

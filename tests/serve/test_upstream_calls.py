@@ -42,6 +42,14 @@ def test_calls_of_one_tool_under_its_name_are_told_apart_by_their_numbers(argume
         assert read(one + one + two + two) == 2 * expected
 
 
+def test_all_arguments_may_come_once_more_behind_a_name_that_is_in_every_piece() -> None:
+    named = {"index": 0, "function": {"name": "bash"}}
+    arguments = {"index": 0, "function": {"name": "bash", "arguments": '{"a": 1}'}}
+    again = {"index": 0, "function": {"arguments": '{"a": 1}'}}
+    expected = [("bash", '{"a": 1}')]
+    assert read([{**named, "id": "x"}, named, arguments, named, again]) == expected
+
+
 def test_a_late_id_is_that_of_its_number_though_another_call_has_it() -> None:
     pieces = [
         piece

@@ -68,7 +68,7 @@ class UpstreamCall:
             return before is not None
         is_certain = bool(self.id) or before.repeats_name
         is_same = self.arguments.strip() == before.arguments.strip()
-        return is_certain and self.id == before.id and is_same
+        return is_certain and self.id in ("", before.id) and is_same
 
     @property
     def is_complete(self) -> bool:
