@@ -83,6 +83,7 @@ WHOLE: dict[str, Any] = {
         {"index": 0, "message": {"role": "assistant", "content": "Hello"}, "finish_reason": "stop"}
     ],
 }
+LAST = {"message": {"content": "lo"}, "finish_reason": "stop"}
 LINES = (HELLO + STOP).replace(b"data: ", b"").replace(b"\n\n", b"\n")
 BASH = piece("bash", '{"a": 1}', id="call_1")
 
@@ -201,8 +202,14 @@ FORMS: dict[str, Form] = {
             event(WHOLE) + DONE,
             event(WHOLE),
             choice({"role": "assistant", "content": ""}) + event(WHOLE) + DONE,
-            event({"choices": [{"text": "Hel", "message": {"role": "assistant"}}]})
-            + event({"choices": [{"message": {"content": "lo"}, "finish_reason": "stop"}]}),
+            *(
+                event({"choices": [{**first, "message": {"role": "assistant"}}]})
+                + b"".join(event({"choices": [each]}) for each in others)
+                for first, *others in (
+                    ({"text": "Hel"}, LAST),
+                    ({}, {"message": {"content": "H"}}, {"text": "el"}, LAST),
+                )
+            ),
         ),
     ),
     "`message` after the deltas": Form(

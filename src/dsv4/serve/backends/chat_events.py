@@ -32,7 +32,8 @@ class ChatEvents:
 
     def __init__(self) -> None:
         self._number = _NO_NUMBER  # of the choice that came first
-        self._has_deltas = False
+        # Whether it is deltas that say something, and not messages in their place; None until then.
+        self._has_deltas: bool | None = None
 
     def read(self, event: JsonObject) -> Chunk | list[Chunk]:
         """What an event says. Raises a `TypeError` or the like for one of another form."""
@@ -77,8 +78,8 @@ class ChatEvents:
         delta, message = _without_role(choice.get("delta")), _without_role(choice.get("message"))
         if not (speaks(delta) or speaks(message) or any(choice.get(name) for name in _BESIDE)):
             delta = {**delta, **delta_by_any_name(choice)}
-        self._has_deltas |= bool(delta)
         if delta:
+            self._has_deltas = True
             said.append(delta)
         if message:
             said.append(LastMessage(message) if self._has_deltas else {**message})
@@ -90,7 +91,8 @@ class ChatEvents:
                 said.append(beside)
         elif choice.get("text") and not any(each.get("content") for each in said):
             said.append({"content": choice["text"]})
-        self._has_deltas |= bool(said) and not choice.get("message")
+        if said and self._has_deltas is None:
+            self._has_deltas = not choice.get("message")
         return said
 
 
