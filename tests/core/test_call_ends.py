@@ -91,6 +91,8 @@ PROVES_NOTHING = [
     f"{BLOCK_END}{PARAMETER_END}\n{INVOKE_END}\n\n{BLOCK_END}",
     f"{BLOCK_END} b\n{INVOKE_END}\n{BLOCK_END}",  # of the call and the block alone
     f"{BLOCK_END}\nA value ends with `{PARAMETER_END}`, then.",  # named
+    f"{BLOCK_END} `{DSML}parameter>` is part of it",
+    f"{BLOCK_END} <{DSML}invoke so `{PARAMETER_END}`",  # in what is left of a call
     f"{BLOCK_END}\nA value ends:\n```\n“{PARAMETER_END}”\n```\n",
     f"{BLOCK_END} b </parameter>",  # without the token
     f"{BLOCK_END} b{EOS}{PARAMETER_END}",  # behind its end

@@ -247,12 +247,6 @@ class ProseReader:
         if not self._prose.openers:
             self._prose.quoting_before = twin_of(self._prose.quoting, {})
 
-    def _read_close(self, tag: Tag) -> Steps[None]:
-        """A parameter's close in a fence: what stands behind it says whether it is named."""
-        if tag.end == self._buffer.end and self._reading.closed_call is not None:
-            yield from self._buffer.more()
-        self._read_markup(tag)
-
     def _remove(self, kind: DiagnosticKind | None, tag: Tag) -> None:
         self._flush()
         if kind is not None:

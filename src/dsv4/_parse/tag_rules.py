@@ -43,7 +43,7 @@ wrapper:                       wrapper  fenced  wrapper  ends    over       regi
 invoke:                        invoke   fenced  invoke   invoke  next       region
 /invoke:                       parts    markup  surplus  text    close      outer
 parameter:                     parts    markup  lost     ends    parameter  next
-/parameter:                    parts    close   surplus  text    surplus    -
+/parameter:                    parts    markup  surplus  text    surplus    -
 named:                         markup   markup  junk     text    text       text
 /named:                        markup   markup  odd      text    odd        -
 broken invoke:                 markup   markup  broken   ends    over       -

@@ -17,6 +17,7 @@ from dsv4._completion.limits import LONGEST_SPACE
 from dsv4._completion.patterns import pattern
 from dsv4._completion.reasons import Ended
 from dsv4._format.spellings import BAR, MARKS
+from dsv4._parse.quoting import QUOTES
 from dsv4._parse.tag import MAYBE_TAG, TOKENS, PartialTag, Tag
 
 T = TypeVar("T")
@@ -187,13 +188,22 @@ class TextBuffer:
                 return begun  # it is short, and read anew with more
             self._readings[at] = begun
         reading = self._readings[at]
-        if reading is None or isinstance(reading, Tag):
-            return reading
+        if reading is None:
+            return None
+        if isinstance(reading, Tag):
+            return PartialTag.SURELY if self._may_be_named(reading) else reading
         try:
             return next(reading)
         except StopIteration as done:
             self._readings[at] = done.value
             return self.tag_at(at)
+
+    def _may_be_named(self, tag: Tag) -> bool:
+        """Whether a quote stands before the close of a call's part, and what is behind it has not
+        come: between two quotes it is only talked about."""
+        if tag.end != self.end or self.final or not (tag.closing and tag.marked):
+            return False
+        return self.char_before(tag.start) in QUOTES
 
     def marked_in(self, start: int, end: int) -> Iterator[Tag]:
         """The tags with the DSML token in text that has come."""
