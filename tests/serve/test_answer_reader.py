@@ -674,6 +674,9 @@ FORMS: dict[str, Form] = {
         (
             HELLO + event({"choices": [chosen(1, {"content": "No"})]}) + STOP + DONE,
             text("No") + event(WHOLE) + DONE,
+            called(BASH)
+            + event({"choices": [chosen(1, {"tool_calls": [piece("bash", "", id="call_1")]})]})
+            + CALLED,
         ),
     ),
     "all text so far in every piece": Form(

@@ -356,6 +356,10 @@ class HealingReader(ChoiceReader):
             raise BackendError("the backend says that it calls a tool, and no call can be read")
         if self._calls.has_strays:
             raise BackendError("the backend sent pieces of a call that it did not begin")
+        # An id is a call's own, unless it is the name.
+        ids = {(call.id, call.choice) for call in self._calls if call.id not in ("", call.name)}
+        if len(ids) > len(dict(ids)):
+            raise BackendError("the backend sent two different calls under one id in two choices")
         unknown = [call for call in self._unknown_calls if call.name]
         if len(unknown) > len(message.tool_calls):
             raise BackendError("the backend sent more calls than can be read")
