@@ -354,6 +354,14 @@ def test_a_quote_in_a_tag_closes_nothing_however_it_is_cut(tag: str) -> None:
     assert message.content == f'"so\n\n{tag}\n'
 
 
+def test_a_close_behind_calls_that_a_fence_may_hold_is_in_the_fence() -> None:
+    """Text follows the calls, so they are an example, and the element is never closed."""
+    text = f"<command>\n{INVOKE_END}\n~~~\n\n{ONE_LINE}</command>then"
+    message = read(text, reason="length")
+    assert made(message) == []
+    assert [one.kind for one in message.dropped] == []
+
+
 OPEN = f"{BLOCK}{BASH}{COMMAND}rm"
 
 

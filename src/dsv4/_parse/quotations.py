@@ -196,6 +196,9 @@ def check(reading: Reading, following: str | None = None) -> None:
         for place, end in quoting.closed.items():  # the first counts, however the text was cut
             if place in openings:
                 level, kind = openings[place]
+                if any(one.fence and one.level > level for one in tried):
+                    # Text behind the calls in a fence refuses those: then it closes nothing here.
+                    note_text(reading, reading.buffer.slice(reading.pos, reading.prose.at))
                 raise Refused(level, end, is_dropped=kind == "named", closed=place)
         quoting.closed.clear()  # none of them counts
     reading.quotations = tuple(
