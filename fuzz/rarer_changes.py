@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import math
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import count, groupby
@@ -354,7 +355,8 @@ def zeros_behind(plan: Plan) -> None:
 
 @on_body("comments and fields behind the data", "noise", streams)
 def fields_behind(plan: Plan) -> None:
-    plan.body = plan.body.replace(b"}\n\n", b"}\n: alive\nid: 7\nevent: chunk\n\n")
+    # Not behind an empty object, whose event has a name already, as `done`.
+    plan.body = re.sub(rb"(?<!\{)\}\n\n", b"}\n: alive\nid: 7\nevent: chunk\n\n", plan.body)
 
 
 @on_body("fields without a colon, and bare colons", "noise", streams)

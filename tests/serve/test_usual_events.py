@@ -149,3 +149,10 @@ def test_a_line_before_counts(name: str) -> None:
     said = said_of(ChunkReader(read_completion, by_form=True), parts)
     assert said == said_of(ChunkReader(read_completion), parts)
     assert len(said) < 5
+
+
+def test_a_choice_with_nothing_in_it_does_not_say_which_one_the_answer_has() -> None:
+    events = ChatEvents()
+    events.read({"choices": [{}]})
+    (chunk,) = events.read({"choices": [{"index": 1, "delta": {"content": "a"}}]})
+    assert chunk.delta == {"content": "a"}

@@ -106,7 +106,8 @@ def _choices(event: JsonObject) -> Iterator[JsonObject]:
     for choice in [choices] if isinstance(choices, dict) else choices:
         if not isinstance(choice, dict):
             raise TypeError("a choice is an object")
-        yield choice
+        if choice:  # else it says nothing, not even which it is
+            yield choice
 
 
 def _chat_logprobs(value: object) -> tuple[Logprob, ...]:
