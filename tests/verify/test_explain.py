@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from dsv4.verify.choice import (
     next_probe,
     still_possible,
 )
+from dsv4.verify.count_patterns import factors_of
 from dsv4.verify.counting_checks import TEXT_TOKENS
 from dsv4.verify.hypotheses import clean_servers
 from parts import part
@@ -289,3 +291,9 @@ def test_the_documents_have_the_score_of_all_servers() -> None:
     score = sum(each.apart for each in found) / sum(each.pairs for each in found)
     page = (Path(__file__).parents[2] / "docs" / "verify.md").read_text("utf-8")
     assert f"they tell apart **{score * 100:.1f} %**" in " ".join(page.split())
+
+
+def test_no_factor_is_seen_in_counts_of_which_one_alone_differs_by_more_than_a_token() -> None:
+    counted = [(5, 6), (80, 81), (200, 202), (553, 559)]
+    assert [pattern.factor for pattern in factors_of(counted)][:1] == [Fraction(101, 100)]
+    assert not [*factors_of([(5, 6), (6, 7), (80, 81), (553, 559)])]

@@ -14,6 +14,9 @@ from fractions import Fraction
 # So many different counts must show a pattern. So many that are equal are a least number.
 LEAST_SHOWING = 4
 LEAST_EQUAL = 4
+# So many counts must differ by more than one token, which rounding makes of short prompts, and a
+# fault may too.
+LEAST_CLEAR = 2
 # Rounding to fewer than so many tokens is none: all counts may be even by chance.
 LEAST_STEP = 5
 # Two counts that are multiples of so many tokens are rounded.
@@ -96,8 +99,9 @@ def likely_patterns(seen: Sequence[int]) -> Iterator[CountPattern]:
 def factors_of(counted: Counted) -> Iterator[CountPattern]:
     """The patterns with which all these counts are one number times ours. Each count leaves an
     interval for it, which is short where the count is high."""
-    changed = {ours for ours, seen in counted if ours != seen}
-    if len(changed) < LEAST_SHOWING or any(ours < 1 for ours, _ in counted):
+    changed = {ours: abs(seen - ours) for ours, seen in counted if ours != seen}
+    clear = [ours for ours, difference in changed.items() if difference > 1]
+    if len(changed) < LEAST_SHOWING or len(clear) < LEAST_CLEAR or any(n < 1 for n, _ in counted):
         return
     for name, (below, above) in _MARGINS.items():
         low = max((seen - below) / ours for ours, seen in counted)

@@ -361,7 +361,9 @@ class HealingReader(ChoiceReader):
         if len(ids) > len(dict(ids)):
             raise BackendError("the backend sent two different calls under one id in two choices")
         unknown = [call for call in self._unknown_calls if call.name]
-        if len(unknown) > len(message.tool_calls):
+        said = sum(not call.says_nothing for call in unknown)
+        read = sum(call.arguments != "{}" for call in message.tool_calls)
+        if len(unknown) > len(message.tool_calls) or said > read:
             raise BackendError("the backend sent more calls than can be read")
         for call in self._calls:
             # What could not be read in one place may have been in another.
