@@ -274,7 +274,7 @@ class StreamParser:
             self._inert = False
 
     def feed_border(self, tag: str) -> list[Event]:
-        """The events of a think tag that stands for a border between two fields of a server. No
+        """The events of a think `tag` that stands for a border between two fields of a server. No
         quotation nor fence of the text makes it text."""
         self._is_border = True
         try:

@@ -43,8 +43,8 @@ class Counts:
         return Counts(*map(_bounded, (self.prompt, self.cached, self.completion, self.reasoning)))
 
     def behind(self, before: Counts) -> Counts:
-        """The same, where others came before: some servers say one count at each end, and none or
-        zero of the other."""
+        """The same, where those `before` came first: some servers say one count at each end, and
+        none or zero of the other."""
         own, others = astuple(self), astuple(before)
         return Counts(*(new or old or new for new, old in zip(own, others, strict=True)))
 
