@@ -354,6 +354,11 @@ def test_a_quote_in_a_tag_closes_nothing_however_it_is_cut(tag: str) -> None:
     assert message.content == f'"so\n\n{tag}\n'
 
 
+def test_a_quote_behind_a_token_that_is_taken_out_stands_where_it_stands() -> None:
+    text = f"``a <b{EOS}`\n\n<{DSML}tool\n`"
+    assert read(text, thinking=True).reasoning == text.replace(EOS, "")
+
+
 def test_a_close_behind_calls_that_a_fence_may_hold_is_in_the_fence() -> None:
     """Text follows the calls, so they are an example, and the element is never closed."""
     text = f"<command>\n{INVOKE_END}\n~~~\n\n{ONE_LINE}</command>then"

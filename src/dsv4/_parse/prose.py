@@ -255,6 +255,7 @@ class ProseReader:
 
     def _skip_to(self, to: int, begin_line: bool = False) -> None:
         """Goes on behind text that is not shown."""
+        self._prose.quoting.settle("<")  # what follows stands elsewhere
         self._reading.advance(to)
         self._prose.at = to
         if begin_line:
