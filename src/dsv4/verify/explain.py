@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from itertools import combinations
@@ -269,10 +269,9 @@ class _Search:
         """
         everything = (1 << len(self._observations)) - 1
         clean = self._fits.bits(lambda o: self._fits.fits(server, o))
-        touched = {fault: self._touched_bits(fault) for fault in variants()}
         single = [
             (fault, bits, _FitsOfFault(self._fits, server, fault, clean))
-            for fault, bits in touched.items()
+            for fault, bits in self._touched_bits.items()
             if not fault.fault.replaces_prompt and bits & ~clean
         ]
         for (one, touches, fits), (other, also, fits_too) in combinations(single, 2):
@@ -295,13 +294,7 @@ class _Search:
     def _triples(self, server: Hypothesis) -> Iterator[Hypothesis]:
         """Those that explain everything. Each fault is one that explains by itself a request that
         the others left open."""
-        faults = [
-            (fault, self._fits.forecasts.touched(fault))
-            for fault in variants()
-            if not fault.fault.any_length and not fault.fault.replaces_prompt
-        ]
-        # What few faults have to do with tells most.
-        specific = sorted(self._observations, key=lambda o: sum(o.probe in t for _, t in faults))
+        faults, specific = self._specific
         attempts: set[frozenset[FaultVariant]] = set()
 
         def search(chosen: frozenset[FaultVariant]) -> Iterator[Hypothesis]:
@@ -326,9 +319,28 @@ class _Search:
 
         yield from search(frozenset())
 
-    def _touched_bits(self, fault: FaultVariant) -> int:
-        touched = self._fits.forecasts.touched(fault)
-        return self._fits.bits(lambda observation: observation.probe in touched)
+    @cached_property
+    def _specific(
+        self,
+    ) -> tuple[list[tuple[FaultVariant, frozenset[str]]], list[Observation]]:
+        """The faults that change a part of a prompt, with what they have to do with; and the
+        observations, first those that few of them have to do with, which tell most."""
+        faults = [
+            (fault, self._fits.forecasts.touched(fault))
+            for fault in variants()
+            if not fault.fault.any_length and not fault.fault.replaces_prompt
+        ]
+        touching = Counter(probe for _, touched in faults for probe in touched)
+        return faults, sorted(self._observations, key=lambda o: touching[o.probe])
+
+    @cached_property
+    def _touched_bits(self) -> Mapping[FaultVariant, int]:
+        """The observations that each fault has to do with."""
+        touched = {fault: self._fits.forecasts.touched(fault) for fault in variants()}
+        return {
+            fault: self._fits.bits(lambda o, probes=probes: o.probe in probes)
+            for fault, probes in touched.items()
+        }
 
     def _limits(self, server: Hypothesis, failed: frozenset[str]) -> Iterator[Hypothesis]:
         """The server with a limit of characters that the first request it fails would show."""
@@ -357,17 +369,25 @@ class _Search:
             return Explanation(hypothesis, hypothesis.ids)
         if len(unknown) != 1:
             return None
-        touched = self._fits.forecasts.touched(unknown[0])
-        free = [o for o in self._observations if o.probe in touched]
-        fixed = [o for o in self._observations if o.probe not in touched]
-        if not self._mostly_fails(hypothesis.without_faults, free):
-            return None
+        free, fixed = self._parted[unknown[0]]
         added = self._constant(hypothesis, free)
         if not added or not all(self._fits.fits(hypothesis, o) for o in fixed):
             return None
-        if not self._is_longer(hypothesis.without_faults, free):
+        server = hypothesis.without_faults
+        if not self._mostly_fails(server, free) or not self._is_longer(server, free):
             return None
         return Explanation(hypothesis, hypothesis.ids, added)
+
+    @cached_property
+    def _parted(self) -> Mapping[FaultVariant, tuple[list[Observation], list[Observation]]]:
+        """The observations that each fault of unknown length has to do with, and the others."""
+        parted = {}
+        for fault in variants():
+            if fault.fault.any_length:
+                touched = self._fits.forecasts.touched(fault)
+                free = [o for o in self._observations if o.probe in touched]
+                parted[fault] = free, [o for o in self._observations if o.probe not in touched]
+        return parted
 
     def _is_longer(self, server: Hypothesis, free: Sequence[Observation]) -> bool:
         """Whether these prompts are longer than a clean server's, as with a text that is added."""
