@@ -377,11 +377,24 @@ FORMS: dict[str, Form] = {
             choice({"tool_calls": BASH}) + CALLED,
         ),
     ),
+    "the text `null` for no arguments": Form(
+        Answer(calls=(("read", {}), ("bash", {"a": 1}))),
+        (
+            called(piece("read", "null", 0, "x"), piece("bash", '{"a": 1}', 1, "y")) + CALLED,
+            called({"id": "x"})
+            + called(piece("read", "null", None))
+            + called({"id": "y"})
+            + called(piece("bash", '{"a": 1}', None))
+            + CALLED,
+        ),
+    ),
     "`function_call`": Form(
         Answer(calls=ONE),
         (
             choice({"function_call": {"name": "bash", "arguments": '{"a"'}})
             + choice({"function_call": {"arguments": ": 1}"}})
+            + choice({}, "function_call"),
+            2 * choice({"function_call": BASH["function"], "tool_call": [BASH]})
             + choice({}, "function_call"),
         ),
     ),
@@ -662,8 +675,11 @@ FORMS: dict[str, Form] = {
         ),
     ),
     "more calls in a field that nobody knows than in those that are known": Form(
-        Failure("more calls than can be read"),
-        (choice({"tool_calls": [BASH], "x_calls": [BASH, piece("read", "{}", 1)]}) + CALLED,),
+        Failure("more of its calls than can be read"),
+        (
+            choice({"tool_calls": [BASH], "x_calls": [BASH, piece("read", "{}", 1)]}) + CALLED,
+            choice({"tool_calls": [piece("bash", "", 0, "x")], "x_calls": [BASH]}) + CALLED,
+        ),
     ),
     "an answer in fields that nobody knows": Form(
         Failure("fields that are not known"),

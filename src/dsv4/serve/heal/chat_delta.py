@@ -186,11 +186,20 @@ def call_pieces(delta: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     old = delta.get("function_call")  # of servers from before tools; some write both
     is_said = any(piece.get("function") == old for piece in pieces or ())
     if old and isinstance(old, dict) and not is_said:
-        yield {"index": 0, "function": old}
+        yield _said_elsewhere(old, delta) or {"index": 0, "function": old}
     content = delta.get("content")
     for part in content if isinstance(content, list) else ():
         if isinstance(part, dict) and part.get("type") == "tool_use":
             yield part
+
+
+def _said_elsewhere(function: Mapping[str, Any], delta: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The piece of a call that a field nobody knows says too, and with its id."""
+    for name in unknown_fields(delta):
+        for piece in delta[name] if isinstance(delta[name], list) else ():
+            if isinstance(piece, dict) and piece.get("function") == function:
+                return piece
+    return {}
 
 
 def _in_order(pieces: list[dict[str, Any]]) -> list[dict[str, Any]]:

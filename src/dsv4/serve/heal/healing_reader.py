@@ -364,7 +364,7 @@ class HealingReader(ChoiceReader):
         said = sum(not call.says_nothing for call in unknown)
         read = sum(call.arguments != "{}" for call in message.tool_calls)
         if len(unknown) > len(message.tool_calls) or said > read:
-            raise BackendError("the backend sent more calls than can be read")
+            raise BackendError("the backend sent more of its calls than can be read")
         for call in self._calls:
             # What could not be read in one place may have been in another.
             has_leaked = call.name in leaks if call.name else bool(leaks)

@@ -13,8 +13,9 @@ from typing import Any
 
 from dsv4.serve.backend import read_digits
 
-# Where the arguments of a call stand.
+# Where the arguments of a call stand, and what some write where there are none.
 _ARGUMENTS = ("arguments", "input", "args", "parameters")
+_NULL = "null"
 
 
 class UpstreamCall:
@@ -76,13 +77,15 @@ class UpstreamCall:
         nothing, and what has open brackets is not complete."""
         if self._is_complete is None:
             is_closed = self._extent.is_closed or (self._grows and self._last_extent.is_closed)
-            self._is_complete = is_closed and object_text(self.arguments) is not None
+            is_null = self._last.strip() == _NULL
+            may_be = is_closed or is_null
+            self._is_complete = may_be and object_text(self.arguments) is not None
         return self._is_complete
 
     @property
     def says_nothing(self) -> bool:
         """Whether it has no arguments so far. Some servers begin with an empty object."""
-        return self.arguments.strip() in ("", "{}")
+        return self.arguments.strip() in ("", "{}", _NULL)
 
     def says(self, arguments: str) -> bool:
         """Whether these are all its arguments, once more."""
