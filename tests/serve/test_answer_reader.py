@@ -212,13 +212,16 @@ FORMS: dict[str, Form] = {
             ),
         ),
     ),
-    "`message` after the deltas": Form(
+    "`message` after the deltas, or with the reason before them": Form(
         HEARD,
         (
             HELLO + event(WHOLE) + DONE,
             text("Hel") + event(WHOLE) + DONE,
             choice({"reasoning": ""}) + text("H") + event(WHOLE),
             event({"choices": [{"text": "Hel", "message": None}]}) + event(WHOLE),
+            event({"choices": [{**LAST, "delta": {}, "message": {"content": "Hello"}}]})
+            + HELLO
+            + STOP,
         ),
     ),
     "`text` in place of `delta`": Form(
@@ -340,6 +343,11 @@ FORMS: dict[str, Form] = {
             + called(piece(None, '{"a": 1}', n))
             + CALLED
             for n in (0, 1, None)
+        )
+        + (
+            called(piece("bash", '{"a"'))
+            + event({"choices": [{"message": {"tool_calls": [BASH]}}]})
+            + CALLED,
         ),
     ),
     "another `id` with every piece, or an `index` with the first alone": Form(

@@ -82,7 +82,10 @@ class ChatEvents:
             self._has_deltas = True
             said.append(delta)
         if message:
-            said.append(LastMessage(message) if self._has_deltas else {**message})
+            # Beside the place of a delta, an answer's end may come before what it repeats.
+            is_end = "delta" in choice and bool(choice.get("finish_reason"))
+            says_all = is_end if self._has_deltas is None else self._has_deltas
+            said.append(LastMessage(message) if says_all else {**message})
         beside = {name: choice[name] for name in BESIDE_DELTAS if choice.get(name)}
         if beside and not any(each.get(name) for each in said for name in beside):
             if said and not isinstance(said[0], LastMessage):

@@ -160,11 +160,13 @@ class UpstreamCalls:
             return
         number = (choice, read_digits(piece.get("index")))  # some number nothing
         call = self._call_of(number, id, name, arguments)
-        if arguments and not (id or name) and None not in (number[1], call.number):
-            self._number_holds.add(number[1] == call.number)
         call.repeats_name = call.repeats_name or (bool(name) and name == call.name)
         call.name = self._joined(call.name, name)
-        if not call.says(arguments):
+        is_again = call.says(arguments)
+        is_bare = bool(arguments) and not (id or name) and None not in (number[1], call.number)
+        if is_bare and (call.says_nothing or not is_again):
+            self._number_holds.add(number[1] == call.number)
+        if not is_again:
             call.add(arguments)
 
     @property
@@ -307,8 +309,12 @@ def argument_value(arguments: str) -> object:
 
 
 def _is_same(call: UpstreamCall, other: UpstreamCall) -> bool:
+    """Whether `other`, of a last message, says what a call of the deltas says, or goes on with
+    it."""
     if call.id and call.id == other.id:
         return True
-    values = (argument_value(each.arguments) for each in (call, other))
-    is_alike = call.says_nothing or next(values) == next(values)
-    return call.name == other.name and is_alike
+    if call.name != other.name:
+        return False
+    goes_on = not call.is_complete and other.arguments.startswith(call.arguments)
+    is_equal = argument_value(call.arguments) == argument_value(other.arguments)
+    return call.says_nothing or goes_on or is_equal
