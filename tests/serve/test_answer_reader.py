@@ -221,7 +221,8 @@ FORMS: dict[str, Form] = {
             event({"choices": [{"text": "Hel", "message": None}]}) + event(WHOLE),
             event({"choices": [{**LAST, "delta": {}, "message": {"content": "Hello"}}]})
             + HELLO
-            + STOP,
+            + STOP
+            + DONE,
         ),
     ),
     "`text` in place of `delta`": Form(
