@@ -10,7 +10,7 @@ import argparse
 import random
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -85,20 +85,19 @@ def random_call(chance: random.Random, one: dict[str, Any]) -> slips.Call:
     return one["function"]["name"], {key: chance.choice(VALUES[types[key]]) for key in keys}
 
 
-def tried(count: int, seed: str) -> Iterator[slips.Tried]:
-    """Every slip in so many random blocks."""
-    for number in range(count):
-        block = random_block(f"{seed} {number}")
+def tried(seeds: Iterable[str]) -> Iterator[slips.Tried]:
+    """Every slip in the random blocks of these seeds."""
+    for block in map(random_block, seeds):
         yield from slips.tried(block, slips.slips(slips.tokens_of(block)))
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--count", type=int, default=500)
-    parser.add_argument("--seed", default="blocks")
+    parser.add_argument("--seed", default="block")
     args = parser.parse_args()
     counts: Counter[tuple[str, str]] = Counter()
-    for one in tried(args.count, args.seed):
+    for one in tried(f"{args.seed} {number}" for number in range(args.count)):
         counts[one.slip.kind, one.outcome] += 1
         if one.outcome in slips.BAD:
             print(one)

@@ -22,6 +22,7 @@ from upstream_plans import (
     JsonObject,
     Piece,
     Plan,
+    call_pieces,
     choices,
     choices_of,
     cut_anywhere,
@@ -38,12 +39,6 @@ from upstream_plans import (
     streams,
     streams_calls,
 )
-
-
-def call_pieces(plan: Plan) -> list[JsonObject]:
-    found = [delta["tool_calls"] for delta in deltas(plan) if delta.get("tool_calls")]
-    return [piece for pieces in found if isinstance(pieces, list) for piece in pieces]
-
 
 # Calls.
 

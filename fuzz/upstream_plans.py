@@ -372,6 +372,11 @@ def deltas(plan: Plan) -> list[JsonObject]:
     return [delta for delta in found if delta and isinstance(delta, dict)]
 
 
+def call_pieces(plan: Plan) -> list[JsonObject]:
+    found = [delta.get("tool_calls") for delta in deltas(plan)]
+    return [piece for pieces in found if isinstance(pieces, list) for piece in pieces]
+
+
 def choices(plan: Plan) -> list[JsonObject]:
     return [choice for event in plan.events for choice in choices_of(event)]
 

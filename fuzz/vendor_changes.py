@@ -13,6 +13,7 @@ from upstream_plans import (
     JsonObject,
     Piece,
     Plan,
+    call_pieces,
     choices,
     choices_of,
     deltas,
@@ -27,15 +28,6 @@ from upstream_plans import (
     streams,
     streams_calls,
 )
-
-
-def call_pieces(plan: Plan) -> list[JsonObject]:
-    return [
-        piece
-        for delta in deltas(plan)
-        if isinstance(delta.get("tool_calls"), list)
-        for piece in delta["tool_calls"]
-    ]
 
 
 def in_every_choice(**fields: Any) -> Callable[[Plan], None]:

@@ -33,8 +33,8 @@ def test_no_slip_makes_another_call_or_loses_one_silently(block: Any) -> None:
 
 @each_share
 def test_no_slip_in_a_random_block_does(share: int) -> None:
-    seeds = share_of(range(fewer(1000, 50)), share)
-    tried = [one for seed in seeds for one in random_blocks.tried(1, f"block {seed}")]
+    numbers = share_of(range(fewer(1000, 50)), share)
+    tried = [*random_blocks.tried(f"block {number}" for number in numbers)]
     bad = [str(one) for one in tried if one.outcome in slips.BAD]
     print(f"{len(bad)} of {len(tried)} slips make another call, or lose one silently")
     assert tried

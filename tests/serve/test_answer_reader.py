@@ -344,11 +344,15 @@ FORMS: dict[str, Form] = {
             + called(piece(None, '{"a": 1}', n))
             + CALLED
             for n in (0, 1, None)
-        )
-        + (
-            called(piece("bash", '{"a"'))
+        ),
+    ),
+    "all arguments in a last message": Form(
+        Answer(calls=ONE),
+        tuple(
+            called(piece("bash", begun))
             + event({"choices": [{"message": {"tool_calls": [BASH]}}]})
-            + CALLED,
+            + CALLED
+            for begun in ("", '{"a"')
         ),
     ),
     "another `id` with every piece, or an `index` with the first alone": Form(

@@ -336,11 +336,12 @@ class _Search:
     @cached_property
     def _touched_bits(self) -> Mapping[FaultVariant, int]:
         """The observations that each fault has to do with."""
-        touched = {fault: self._fits.forecasts.touched(fault) for fault in variants()}
-        return {
-            fault: self._fits.bits(lambda o, probes=probes: o.probe in probes)
-            for fault, probes in touched.items()
-        }
+
+        def bits(fault: FaultVariant) -> int:
+            touched = self._fits.forecasts.touched(fault)
+            return self._fits.bits(lambda observation: observation.probe in touched)
+
+        return {fault: bits(fault) for fault in variants()}
 
     def _limits(self, server: Hypothesis, failed: frozenset[str]) -> Iterator[Hypothesis]:
         """The server with a limit of characters that the first request it fails would show."""
