@@ -52,7 +52,7 @@ class TokenBudget:
         than forecast."""
         own = [forecast_tokens(body, self._counter) for body in bodies]
         with self._lock:
-            return self.spent + MOST_SURPRISE * sum(map(self._expected, own)) <= self.most
+            return self.spent + sum(map(self._most_expected, own)) <= self.most
 
     def settle(self, own: int, expected: int, counted: int | None) -> None:
         """What came of a request that was reserved; None where the server did not say, so that
@@ -62,6 +62,13 @@ class TokenBudget:
             self.spent += expected if counted is None else counted
             if counted:
                 self._excess[own] = max(counted - own, self._excess.get(own, 0))
+
+    def _most_expected(self, own: int) -> int:
+        """What may be expected of a request when others that are under way are counted: a short one
+        may show that a hidden text, or an odd counter, changes any by as much as the one that it
+        has changed most so far."""
+        most = max(self._excess.values(), default=0)
+        return max(MOST_SURPRISE * self._expected(own), own + most)
 
     def _expected(self, own: int) -> int:
         """What the server may count. A hidden text adds the same to every prompt, an odd counter
