@@ -20,8 +20,8 @@ from parts import ALL, part
 
 MODES = ("quick", "default", "full")
 # What is promised: so many of all servers, of which so many have faults that no table lists, and so
-# many are noisy; so many of a hundred listed faults are named exactly; so many requests of a quick
-# run, on average over all of them.
+# many are noisy; so many of a hundred listed faults are named exactly, or called possible by a
+# quick run; so many requests of one, on average over all of them.
 ALL_SERVERS, UNLISTED_SERVERS, NOISY_SERVERS = 150, 50, 30
 LEAST_NAMED = 95
 QUICK_REQUESTS = 8
@@ -63,6 +63,14 @@ def is_named(each: GauntletServer, report: Report) -> bool:
     )
 
 
+def is_called_possible(each: GauntletServer, report: Report) -> bool:
+    """Whether the faults are those of the only explanation, which more requests would confirm."""
+    verdict = report.verdict
+    best = verdict.best
+    is_only = verdict.outcome == "explained" and not verdict.alternatives
+    return is_only and best is not None and set(best.faults) in each.names
+
+
 def test_there_are_as_many_servers_as_promised() -> None:
     assert sum(len(servers_of(kind)) for kind in KINDS) == ALL_SERVERS
     assert len(servers_of("unlisted")) == UNLISTED_SERVERS
@@ -97,7 +105,8 @@ def test_listed_faults_are_named(mode: str) -> None:
         report = report_on(each, mode)
         assert report is not None
         assert accused(report) <= each.allowed, each.name
-        if not is_named(each, report):
+        is_possible = mode == "quick" and is_called_possible(each, report)
+        if not (is_named(each, report) or is_possible):
             missed.append(each.name)
     # A part is no fair sample: one that is missed may be in it.
     most = len(servers) * (100 - LEAST_NAMED) // 100 if ALL else 1

@@ -133,7 +133,8 @@ class QuickSearch:
             other = (id for id in new if _answer(forecast, id) not in {*answers, None})
             return next(other, None) if len(answers) < LEAST_WITHOUT_CONTRAST else None
         silent = [id for id in forecast if id not in changed and forecast[id] is not None]
-        least = LEAST_SHOWING if silent else LEAST_WITHOUT_CONTRAST
+        is_plain = bool(silent) and not any(fault.fault.refuses for fault in server.faults)
+        least = LEAST_SHOWING if is_plain else LEAST_WITHOUT_CONTRAST
         if new and len(showing) - len(new) < least:
             return min(new, key=lambda id: len(changing[id]))
         plainest = min(showing, key=lambda id: len(changing[id]), default=None)
