@@ -710,7 +710,15 @@ FORMS: dict[str, Form] = {
     ),
     "all text so far in every piece": Form(
         Failure("once more in every piece"),
-        (text("H") + text("He") + text("Hell") + text("Hello") + STOP + DONE,),
+        (
+            text("H") + text("He") + text("Hell") + text("Hello") + STOP + DONE,
+            text("")
+            + b"".join(
+                event({"choices": [chosen(1, {"content": "Hello"[:n]})]}) for n in range(1, 6)
+            )
+            + STOP
+            + DONE,
+        ),
     ),
     "text that is no JSON or no event, another type, another coding": Form(
         Failure("the backend"),

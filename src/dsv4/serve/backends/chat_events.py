@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsv4.api.request_fields import JsonObject
-from dsv4.serve.backend import Chunk, Logprob, read_digits
+from dsv4.serve.backend import Chunk, Logprob, read_digits, read_finish
 from dsv4.serve.backends import vllm
 from dsv4.serve.heal.chat_delta import (
     BESIDE_DELTAS,
@@ -82,8 +82,9 @@ class ChatEvents:
             self._has_deltas = True
             said.append(delta)
         if message:
-            # Beside the place of a delta, an answer's end may come before what it repeats.
-            is_end = "delta" in choice and bool(choice.get("finish_reason"))
+            # Beside an empty delta, the end may come before what it repeats.
+            ends = read_finish(choice.get("finish_reason")) is not None
+            is_end = ends and isinstance(choice.get("delta"), dict)
             says_all = is_end if self._has_deltas is None else self._has_deltas
             said.append(LastMessage(message) if says_all else {**message})
         beside = {name: choice[name] for name in BESIDE_DELTAS if choice.get(name)}

@@ -59,6 +59,8 @@ _MOST_HELD = 1024
 # Fields of a delta that are text, and whether it is reasoning.
 _TEXT_FIELDS = {"content": False, "reasoning_content": True, "reasoning": True}
 
+_SAID_AGAIN = "the backend said all that it had said once more in every piece"
+
 
 class Growth:
     """Whether every piece of a text begins with all of the piece before it: such a server says all
@@ -288,8 +290,10 @@ class HealingReader(ChoiceReader):
         twins: set[int] = set()
         for number, texts in self._other_texts.items():
             for is_reasoning in (True, False):
-                text = "".join(each for kind, each in texts if kind is is_reasoning)
-                said = self._said(is_reasoning)
+                pieces = [each for kind, each in texts if kind is is_reasoning]
+                if _grow(pieces):
+                    raise BackendError(_SAID_AGAIN)
+                text, said = "".join(pieces), self._said(is_reasoning)
                 if text and said and text != said:
                     raise BackendError("the backend sent two texts, although one was asked for")
                 if text and said:
@@ -350,7 +354,7 @@ class HealingReader(ChoiceReader):
         if self._is_cut or self.is_done:
             return
         if any(growth.is_certain for growth in self._growth.values()):
-            raise BackendError("the backend said all that it had said once more in every piece")
+            raise BackendError(_SAID_AGAIN)
         message = assemble(self.events)
         if self._says_calls and not message.tool_calls:
             raise BackendError("the backend says that it calls a tool, and no call can be read")
@@ -478,6 +482,15 @@ class HealingReader(ChoiceReader):
                 deltas.append({field: text})
         calls = [call.delta(n) for n, call in enumerate(self._calls)]
         return [*deltas, {"tool_calls": calls}] if calls else deltas
+
+
+def _grow(pieces: Sequence[str]) -> bool:
+    """Whether each of these has all of the one before it."""
+    growth = Growth()
+    for piece in pieces:
+        if growth.holds:
+            growth.note(piece)
+    return growth.is_certain
 
 
 def _is_readable(call: UpstreamCall) -> bool:
