@@ -96,6 +96,7 @@ class Sent:
     kind: str | None = "text/event-stream"
     headers: tuple[tuple[str, str], ...] = ()
     ends: str = "whole"  # or "reset", "hang", or "close" without a length
+    in_packets: bool = False  # each event in one of its own
 
 
 @dataclass(frozen=True)
@@ -795,10 +796,15 @@ class RawServer:
             headers.append(("transfer-encoding", "chunked"))
         lines = "".join(f"{name}: {value}\r\n" for name, value in headers)
         writer.write(f"HTTP/1.1 200 OK\r\n{lines}\r\n".encode())
-        body = sent.body
-        if sent.ends != "close" and body:
-            body = b"%x\r\n%s\r\n" % (len(body), body)
-        writer.write(body + (b"0\r\n\r\n" if sent.ends == "whole" else b""))
+        for body in (
+            re.findall(rb".*?\n\n", sent.body, re.DOTALL) if sent.in_packets else [sent.body]
+        ):
+            if sent.ends != "close" and body:
+                body = b"%x\r\n%s\r\n" % (len(body), body)
+            writer.write(body)
+            await writer.drain()
+            await asyncio.sleep(0.002 if sent.in_packets else 0)
+        writer.write(b"0\r\n\r\n" if sent.ends == "whole" else b"")
         await writer.drain()
         if sent.ends == "hang":
             await asyncio.sleep(60)
@@ -934,6 +940,22 @@ def test_every_form_is_read_for_what_it_is_and_everything_else_is_a_failure(rout
             assert not failed, "\n\n".join(failed)
 
     run(scenario(), 300)
+
+
+def test_text_that_grows_is_refused_where_each_piece_has_a_packet_of_its_own() -> None:
+    """Such pieces are passed on without being read as JSON."""
+    growing = b"".join(text("Hello there"[:n]) for n in range(1, 12)) + STOP + DONE
+    expected = Failure("once more in every piece")
+
+    async def scenario() -> None:
+        server = RawServer()
+        server.sent = Sent(growing, in_packets=True)
+        async with server.running() as url, gateway(**chat_server(url)) as g:
+            g.server.healer.habits = UpstreamHabits("never")  # so nothing is held back
+            for path, body in BODIES.items():
+                await check_failure(g, path, body, expected)
+
+    run(scenario())
 
 
 @pytest.mark.parametrize("cut", ["length", "content_filter"])

@@ -72,9 +72,10 @@ class Growth:
         self._times = 0
 
     def note(self, piece: str) -> None:
-        self.holds = piece.startswith(self._last)
-        self._times += 0 < len(self._last) < len(piece)
-        self._last = piece
+        if self.holds:
+            self.holds = piece.startswith(self._last)
+            self._times += 0 < len(self._last) < len(piece)
+            self._last = piece
 
     @property
     def is_certain(self) -> bool:
@@ -132,6 +133,7 @@ class HealingReader(ChoiceReader):
             return None
         shown = self._parser.pass_by(text, kind)
         if shown is not None:
+            self._growth[reasoning].note(text)
             self.sampled_text.append(text)
             if shown:
                 self._log.add_text(shown, kind)
@@ -174,9 +176,7 @@ class HealingReader(ChoiceReader):
 
     def _say(self, text: str, reasoning: bool) -> list[Event]:
         """Text of the upstream's: read at once, unless it is not known yet what it is."""
-        growth = self._growth[reasoning]
-        if growth.holds:
-            growth.note(text)
+        self._growth[reasoning].note(text)
         if self._content_first is False:
             return self._text_events(text, reasoning)
         if reasoning:
@@ -488,8 +488,7 @@ def _grow(pieces: Sequence[str]) -> bool:
     """Whether each of these has all of the one before it."""
     growth = Growth()
     for piece in pieces:
-        if growth.holds:
-            growth.note(piece)
+        growth.note(piece)
     return growth.is_certain
 
 
