@@ -20,6 +20,7 @@ from dsv4.errors import OptionError
 from dsv4.trajectories import ExportError, RecordedCall, TokenRun, export, read_sessions
 from dsv4.trajectories.session_file import Retention, SessionFile, SessionRecord, SessionRefused
 from dsv4.trajectories.trainer_rows import ROW_FORMATS
+from parts import fewer
 
 KEEP = Retention(2**40, 2**40, 2**40)
 # Where each format has what is trained on.
@@ -192,7 +193,10 @@ class TestBalance:
     """Sampled = written + left out by reason, whatever the calls and whatever the rows."""
 
     @given(sessions=st.lists(random_session(), min_size=1, max_size=4), order=st.randoms())
-    @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(
+        max_examples=fewer(200, 16),
+        suppress_health_check=[HealthCheck.function_scoped_fixture],
+    )
     @pytest.mark.parametrize("format", ROW_FORMATS)
     def test_every_sampled_token_is_written_or_left_out_for_a_reason(
         self,

@@ -38,7 +38,7 @@ from parts import ALL, each_share, part, share_of
 SERVERS = clean_servers()
 PAIRS = [(truth, habit) for habit in HABITS.values() for truth in SERVERS]
 # So that a part has a server of each kind, each with another habit.
-STRIDE = 193
+STRIDE = 331
 LOST_OR_CLEANED = {**CROWDED_FAULTS, **CLEANED_FAULTS}
 
 
@@ -187,7 +187,7 @@ class TestWhatOnlyCrowdedRequestsShow:
         assert len(set(off.values())) == len(off), off
 
     @pytest.mark.parametrize("mode", ["default", "quick"])
-    @pytest.mark.parametrize("id", part(list(LOST_OR_CLEANED), 32))
+    @pytest.mark.parametrize("id", part(list(LOST_OR_CLEANED), 64))
     def test_no_server_that_loses_them_is_clean(self, id: str, mode: Any) -> None:
         first = list(LOST_OR_CLEANED).index(id) % len(SERVERS)
         for truth in SERVERS if ALL else SERVERS[first : first + 1]:
