@@ -39,6 +39,7 @@ from upstream_plans import (
     streams,
     streams_calls,
 )
+from vendor_changes import no_arguments_as, not_packed
 
 # Calls.
 
@@ -387,6 +388,47 @@ def in_bytes(plan: Plan, wire: bytes) -> list[bytes]:
     return [wire[n : n + 1] for n in range(len(wire))]
 
 
+@on_events("signatures in parts of their own", "encrypted", streams)
+def signatures(plan: Plan) -> None:
+    """As OpenRouter and proxies to Bedrock write them behind a thought."""
+    signed = {"type": "reasoning.text", "signature": "Zm9v", "format": "unknown", "index": 0}
+    at = next(n for n, e in enumerate(plan.events) if has_reason(e))
+    plan.events.insert(at, plan.event({"reasoning_details": [signed]}))
+
+
+@on_events("arguments beside the level `function`", "arguments name", has_calls)
+def arguments_beside(plan: Plan) -> None:
+    for piece in call_pieces(plan):
+        if isinstance(function := piece.get("function"), dict) and "arguments" in function:
+            piece["arguments"] = function.pop("arguments")
+
+
+@on_events("calls on the level of another tool", "arguments name", has_calls)
+def custom_level(plan: Plan) -> None:
+    for piece in call_pieces(plan):
+        if "function" in piece:
+            piece["custom"] = piece.pop("function")
+
+
+@on_events("a word that all is well behind the answer", "heads", streams)
+def well(plan: Plan) -> None:
+    """As iFlytek and many gateways end."""
+    plan.events.append({"code": 0, "message": "Success", "sid": "1"})
+
+
+@on_body("the time as a sign of life", "noise", streams)
+def times(plan: Plan) -> None:
+    """As older versions of a library for events sent it."""
+    ping = b"event: ping\ndata: 2020-12-22 15:33:27.463789\n\ndata: [PING]\n\ndata: {"
+    plan.body = plan.body.replace(b"data: {", ping)
+
+
+@on_body("spaces before every field", "last line", streams)
+def indented(plan: Plan) -> None:
+    """As texts in the middle of a program are written."""
+    plan.body = plan.body.replace(b"data: {", b"    data: {")
+
+
 def statuses(plan: Plan) -> None:
     plan.status = plan.rng.choice(["200 ", "200 Fine", "201 Created", "203 Changed"])
 
@@ -440,6 +482,17 @@ RARER_KEEPING: tuple[Change, ...] = (
     fields_behind,
     bare_fields,
     mislabelled,
+    signatures,
+    arguments_beside,
+    custom_level,
+    no_arguments_as("an empty list", "[]"),
+    well,
+    times,
+    indented,
+    setting("DONE", "done", done="data: DONE\n\n"),
+    setting("the type of a page", "type", streams, kind="text/html; charset=utf-8"),
+    setting("the type twice", "type", streams, kind="text/event-stream, text/event-stream"),
+    not_packed("a coding that is not there, of another kind", "br"),
     setting("[DONE] with a number and a name", "done", done="id: 9\nevent: done\ndata: [DONE]\n\n"),
     setting("a comment behind [DONE]", "done", done="data: [DONE]\n\n: bye\n\n"),
     on_body("gzip with a name", "coding")(named_gzip),
@@ -544,6 +597,17 @@ RARER_DAMAGING: tuple[Change, ...] = (
 )
 _REASONS = "finish: a reason behind each call"
 RARER_CLASHES: tuple[set[str], ...] = (
+    # Only a blank line says that the time is no more of the event before.
+    {"noise: the time as a sign of life", "frame: one line end behind an event"},
+    # There is no level, or other names in it.
+    *(
+        {f"arguments name: {name}", other}
+        for name in (
+            "arguments beside the level `function`",
+            "calls on the level of another tool",
+        )
+        for other in ("call level", "call grouping: each call in both forms")
+    ),
     # Then nothing but the end says that this is all.
     {_REASONS, "damaged bytes"},
     {_REASONS, "coding: gzip without its end"},

@@ -178,6 +178,11 @@ FORMS: dict[str, Form] = {
             + STOP,
             choice({"reasoning": "Hmm.", "reasoning_details": [thought("Hmm.")]}) + HELLO + STOP,
             choice({"thinking_blocks": [{"type": "thinking", "thinking": "Hmm."}]}) + HELLO + STOP,
+            choice({"reasoning_details": [thought("Hmm.")]})
+            + choice({"reasoning_details": [{"type": "reasoning.text", "signature": "x"}]})
+            + text([{"reasoningContent": {"signature": "x"}}])
+            + HELLO
+            + STOP,
         ),
     ),
     "`thinking` parts beside text parts": Form(
@@ -244,7 +249,12 @@ FORMS: dict[str, Form] = {
         HEARD,
         tuple(
             event({"choices": [chosen(0, {"content": "Hello"}, "stop")], "error": error})
-            for error in ({"message": None, "code": None}, {"message": "", "code": 0}, {})
+            for error in (
+                {"message": None, "code": None},
+                {"message": "", "code": 0},
+                {"message": "success", "code": 0},
+                {},
+            )
         ),
     ),
     "text and calls in two choices, or in two entries of one": Form(
@@ -255,6 +265,13 @@ FORMS: dict[str, Form] = {
             event({"choices": [chosen(0, {"content": "Hel"}), chosen(0, {"content": "lo"})]})
             + called(BASH)
             + CALLED,
+        ),
+    ),
+    "an event without `choices` that says that all is well": Form(
+        HEARD,
+        (
+            HELLO + STOP + event({"code": 0, "message": "Success", "usage": {}}) + DONE,
+            event({"code": 200, "msg": "ok", "choices": []}) + HELLO + STOP + DONE,
         ),
     ),
     "the answer in two equal choices": Form(
@@ -391,7 +408,17 @@ FORMS: dict[str, Form] = {
             choice({"tool_calls": BASH}) + CALLED,
         ),
     ),
-    "the text `null` for no arguments": Form(
+    "arguments beside `function`, on another level, or under another name": Form(
+        Answer(calls=ONE),
+        (
+            called({"index": 0, "function": {"name": "bash"}, "arguments": '{"a": 1}'}) + CALLED,
+            called({"index": 0, "custom": {"name": "bash", "input": '{"a"'}})
+            + called({"index": 0, "custom": {"input": ": 1}"}})
+            + CALLED,
+            called({"index": 0, "function": {"name": "bash", "partial_json": '{"a": 1}'}}) + CALLED,
+        ),
+    ),
+    "the text `null` or an empty list for no arguments": Form(
         Answer(calls=(("read", {}), ("bash", {"a": 1}))),
         (
             called(piece("read", "null", 0, "x"), piece("bash", '{"a": 1}', 1, "y")) + CALLED,
@@ -400,6 +427,12 @@ FORMS: dict[str, Form] = {
             + called({"id": "y"})
             + called(piece("bash", '{"a": 1}', None))
             + CALLED,
+            *(
+                called(piece("read", nothing, 0, "x"), piece("bash", '{"a": 1}', 1, "y"))
+                + called({"index": 1, "function": []})
+                + CALLED
+                for nothing in ("[]", [])
+            ),
         ),
     ),
     "`function_call`": Form(
@@ -419,6 +452,8 @@ FORMS: dict[str, Form] = {
             Sent(json.dumps(WHOLE).encode(), JSON),
             Sent(b" \n" + json.dumps(WHOLE).encode(), JSON, ends="close"),
             Sent(json.dumps(WHOLE).encode()),
+            Sent(json.dumps(WHOLE).encode() + DONE, JSON),
+            Sent(json.dumps(WHOLE, indent=1).encode() + b"\n\n" + DONE, JSON),
         ),
     ),
     "an object on each line, or a list of them": Form(
@@ -427,6 +462,8 @@ FORMS: dict[str, Form] = {
             Sent(json.dumps([WHOLE]).encode(), JSON),
             Sent(json.dumps([{**WHOLE, "choices": []}, WHOLE], indent=1).encode(), JSON),
             Sent(LINES, "application/x-ndjson"),
+            Sent(LINES + b"[DONE]\n", "application/x-ndjson"),
+            Sent(LINES + DONE),
             Sent(LINES.replace(b"\n", b"\r\n")),
             Sent(LINES.replace(b"\n", b"")),
         ),
@@ -473,15 +510,26 @@ FORMS: dict[str, Form] = {
             (HELLO + STOP).replace(b"data:", b"data: data:") + b"data: [done]\n\n",
             HELLO + STOP + b'data: "[DONE]"\n\ndata: {no json\n\n',
             HELLO + STOP + b"[DONE]\n\n",
+            *(HELLO + STOP + b"data: %s\n\n" % end for end in (b"DONE", b"[END]", b"[ DONE ]\0")),
+            (HELLO + STOP + DONE).replace(b"data:", b"    data:"),
         ),
     ),
-    "`gzip` or a charset as the coding of what is not compressed": Form(
+    "`gzip`, `br` or a charset as the coding of what is not compressed": Form(
         HEARD,
-        tuple(with_coding(coding, HELLO + STOP + DONE) for coding in ("gzip", "utf-8", "none")),
+        tuple(
+            with_coding(coding, HELLO + STOP + DONE)
+            for coding in ("gzip", "utf-8", "none", "br", "gzip, br", "chunked")
+        ),
     ),
-    "a stream that is called JSON, or nothing": Form(
+    "a stream that is called JSON, a page, or nothing": Form(
         HEARD,
-        tuple(Sent(HELLO + STOP + DONE, kind) for kind in (JSON, "text/plain", None)),
+        tuple(
+            Sent(HELLO + STOP + DONE, kind)
+            for kind in (
+                *(JSON, "text/plain", None, "text/html; charset=UTF-8"),
+                *("application/stream+json", "text/event-stream, text/event-stream"),
+            )
+        ),
     ),
     "gzip or deflate, although nobody asked": Form(
         HEARD,
@@ -496,6 +544,7 @@ FORMS: dict[str, Form] = {
         HEARD,
         (
             b": hi\n\n" + HELLO + b"event: ping\ndata: {}\n\ndata:\n\ndata: null\n\n" + STOP + DONE,
+            b"event: ping\ndata: 2020-12-22 15:33:27.46\n\ndata: [PING]\n\n" + HELLO + STOP + DONE,
             b"\xef\xbb\xbf" + HELLO + STOP + DONE,
             (HELLO + STOP + DONE).replace(b"\n", b"\r"),
             HELLO + STOP + b"data:  [DONE] \n\n",
@@ -606,6 +655,7 @@ FORMS: dict[str, Form] = {
             HELLO + event({"Error": {"Message": "out of memory"}}) + STOP + DONE,
             HELLO + event({"fault": {"faultstring": "out of memory"}}) + STOP + DONE,
             HELLO + event({"error": {}, "why": "out of memory"}) + STOP + DONE,
+            HELLO + STOP + event({"choices": [], "message": "out of memory"}) + DONE,
         ),
     ),
     "an event that is no object": Form(
@@ -629,6 +679,7 @@ FORMS: dict[str, Form] = {
             HELLO + choice({}, "error", error={"message": "out of memory"}) + DONE,
             HELLO + choice({}, "stop", error={"message": "out of memory"}) + DONE,
             HELLO + choice({}, error="out of memory") + STOP + DONE,
+            HELLO + STOP + event({"choices": [{}], "x_groq": {"error": "out of memory"}}) + DONE,
             HELLO + choice({"content": "", "error": {"msg": "out of memory"}}) + STOP + DONE,
         ),
     ),
@@ -697,7 +748,12 @@ FORMS: dict[str, Form] = {
     ),
     "an answer in fields that nobody knows": Form(
         Failure("fields that are not known"),
-        (choice({"answer": "Hello"}) + STOP, choice({"reasoning": "Hm.", "x": "Hi"}) + STOP),
+        (
+            choice({"answer": "Hello"}) + STOP,
+            choice({"reasoning": "Hm.", "x": "Hi"}) + STOP,
+            event({"content": "Hello"}) + STOP,
+            event({"response": "Hello"}) + STOP + DONE,
+        ),
     ),
     "another text in another choice, or in a last message": Form(
         Failure("the backend"),

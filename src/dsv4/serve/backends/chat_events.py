@@ -21,6 +21,11 @@ _BESIDE = (*BESIDE_DELTAS, "text")
 _OTHERS = frozenset((*_BESIDE, "message"))
 # What stands for the number of a choice before there is one.
 _NO_NUMBER = -1
+# Where an event of another route has its text.
+_OTHER_ROUTES = (
+    *("content", "text", "delta", "response", "output", "result", "data", "token", "answer"),
+    *("generated_text", "completion"),
+)
 
 
 class ChatEvents:
@@ -49,7 +54,7 @@ class ChatEvents:
 
     def _read_slowly(self, event: JsonObject) -> list[Chunk]:
         chunks = [chunk for choice in _choices(event) for chunk in self._of_choice(choice)]
-        chunks = chunks or [Chunk(delta={})]
+        chunks = chunks or [Chunk(delta=_said_outside(event))]
         for chunk in chunks:
             chunk.id = event.get("id")
         vllm.with_end(chunks[-1], {}, event)
@@ -98,6 +103,12 @@ class ChatEvents:
         if said and self._has_deltas is None:
             self._has_deltas = not choice.get("message")
         return said
+
+
+def _said_outside(event: JsonObject) -> JsonObject:
+    """What an event says without choices, under names that nobody knows: it may be all that the
+    model says."""
+    return {f"event.{name}": event[name] for name in _OTHER_ROUTES if event.get(name)}
 
 
 def _without_role(part: JsonObject | None) -> JsonObject:

@@ -253,7 +253,7 @@ def with_end(chunk: Chunk, choice: JsonObject, event: JsonObject) -> Chunk:
     if reason is not None:
         chunk.finish, chunk.stop_string = read_finish(reason), read_text(choice.get("stop_reason"))
         usage = usage or choice.get("usage")  # of Moonshot
-    if usage is None and event.get("x_groq"):
+    if usage is None and isinstance(event.get("x_groq"), dict):
         usage = event["x_groq"].get("usage")
     if usage is not None:
         chunk.counts = read_counts(usage)

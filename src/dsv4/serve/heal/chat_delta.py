@@ -57,6 +57,8 @@ _THOUGHTS = ("thinking", "reasoningContent", "reasoningText")
 _PART_TEXTS = ("text", "summary", "refusal", "content", *_THOUGHTS)
 # What is encrypted or a reference has nothing to show, and calls are read by `call_pieces`.
 _WITHOUT_TEXT = ("reasoning.encrypted", "redacted_thinking", "reference", "tool_use")
+# What a part has beside its text, or alone in an event of its own.
+_OPAQUE = frozenset(("type", "id", "index", "format", "signature", "redactedContent", "closed"))
 
 
 def with_known_names(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -163,7 +165,7 @@ def _part_texts(part: object, place: str) -> Iterator[SpokenText]:
     if kind in _WITHOUT_TEXT:
         return
     names = [name for name in _PART_TEXTS if name in part]
-    if kind not in _PARTS or not names:
+    if kind not in _PARTS or not (names or _OPAQUE.issuperset(part)):
         raise _garbage(part, place)
     for name in names:
         for inner, text in _texts(part[name] or "", f"{place}.{name}"):
@@ -180,7 +182,7 @@ def call_pieces(delta: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     for n, piece in enumerate(pieces or ()):
         if not isinstance(piece, dict):
             raise _garbage(piece, f"tool_calls[{n}]")
-        if not isinstance(piece.get("function"), (dict, type(None))):
+        if piece.get("function") and not isinstance(piece["function"], dict):
             raise _garbage(piece["function"], f"tool_calls[{n}].function")
     yield from _in_order(pieces or [])
     old = delta.get("function_call")  # of servers from before tools; some write both

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 from dsv4.serve.backend import read_digits
@@ -16,6 +17,9 @@ from dsv4.serve.backend import read_digits
 # Where the arguments of a call stand, and what some write where there are none.
 _ARGUMENTS = ("arguments", "input", "args", "parameters")
 _NULL = "null"
+_FUNCTION = frozenset(("name", *_ARGUMENTS))
+# What is in other names of theirs: `partial_json`, `tool_input`.
+_LIKE_ARGUMENTS = re.compile("arg|param|input|json")
 
 
 class UpstreamCall:
@@ -85,7 +89,7 @@ class UpstreamCall:
     @property
     def says_nothing(self) -> bool:
         """Whether it has no arguments so far. Some servers begin with an empty object."""
-        return self.arguments.strip() in ("", "{}", _NULL)
+        return self.arguments.strip() in ("", "{}", "[]", _NULL)
 
     def says(self, arguments: str) -> bool:
         """Whether these are all its arguments, once more."""
@@ -147,11 +151,11 @@ class UpstreamCalls:
 
     def add(self, piece: Mapping[str, Any], choice: int = 0) -> None:
         """Takes a piece of a call."""
-        function = piece.get("function")
-        fields = function if isinstance(function, dict) else piece  # some leave out a level
+        fields = _said_fields(piece)
         name = fields.get("name")
         name = name if isinstance(name, str) else ""
-        arguments = next((fields[key] for key in _ARGUMENTS if fields.get(key) is not None), "")
+        names = chain(_ARGUMENTS, filter(_LIKE_ARGUMENTS.search, fields))
+        arguments = next((fields[key] for key in names if fields.get(key) is not None), "")
         # Some write an object where its text belongs.
         if not isinstance(arguments, str):
             arguments = json.dumps(arguments, ensure_ascii=False)
@@ -272,6 +276,20 @@ class UpstreamCalls:
                 self._calls[self._calls.index(same)] = other
 
 
+def _said_fields(piece: Mapping[str, Any]) -> dict[str, Any]:
+    """What a piece says on its own level and on that of its function, whatever that is called:
+    some leave out a level, or write beside it what belongs in it."""
+    function = piece.get("function")
+    if function is None and not any(piece.get(name) for name in _FUNCTION):
+        function = next(filter(_is_function, piece.values()), None)
+    inner = function if isinstance(function, dict) else {}
+    return {**piece, **{name: value for name, value in inner.items() if value not in (None, "")}}
+
+
+def _is_function(value: object) -> bool:
+    return isinstance(value, dict) and not _FUNCTION.isdisjoint(value)
+
+
 def _is_headed_again(call: UpstreamCall, number: int | None) -> bool:
     """Whether the name of a call says, on another number, that another call of the tool begins,
     whose id alone was no sign of it: some ids are the name. Between the pieces of arguments it is
@@ -290,14 +308,15 @@ _strict_json = json.JSONDecoder(parse_constant=_no_json).decode
 
 def object_text(text: str) -> str | None:
     """The arguments of a call as they are, where they are an object. Some servers write nothing for
-    an empty one, and some write the text of a text. None for everything else."""
+    an empty one, some write the text of a text, and PHP writes an empty list. None for everything
+    else."""
     try:
         value = _strict_json(text or "{}")
         if isinstance(value, str):
             text, value = value, _strict_json(value)
     except (ValueError, RecursionError):
         return None
-    if value is None:
+    if value is None or value == []:
         return "{}"
     return (text or "{}") if isinstance(value, dict) else None
 

@@ -15,7 +15,13 @@ from dsv4.api.request_fields import JsonObject, fast_json_reader
 from dsv4.serve.backend import BackendError
 from dsv4.serve.heal.chat_delta import KNOWN_FIELDS
 from dsv4.serve.upstreams.bare_json import BareJson
-from dsv4.serve.upstreams.sse_reader import BYTE_ORDER_MARK, DONE, ErrorData, SseReader
+from dsv4.serve.upstreams.sse_reader import (
+    BYTE_ORDER_MARK,
+    DONE,
+    END_WORD,
+    ErrorData,
+    SseReader,
+)
 from dsv4.serve.upstreams.upstream_failures import told_failure
 
 # An event with one of these has a piece of an answer, whatever else is in it.
@@ -25,6 +31,8 @@ _ERROR_FIELD = re.compile(
     r"message|detail|code|msg|err|errmsg|errno|fault|exception|.*error.*", re.IGNORECASE
 )
 _NOTHING: tuple[object, ...] = (None, False, "", 0, [])
+# What such a field says where nothing is wrong.
+_FINE = re.compile("0|200|ok|success|done", re.IGNORECASE)
 _FAILURE = re.compile("error|fail", re.IGNORECASE)
 
 
@@ -88,6 +96,8 @@ class AnswerReader:
                 if _is_end(data):
                     self.is_done = True
                     break
+                if _SIGN_OF_LIFE.fullmatch(data):
+                    continue
                 event = _slow_event_json(data.lstrip().removeprefix(b"data:"))
             # Half of a pair has no bytes of its own, so it comes as an escape.
             if self._halves or (_BACKSLASH in data and _HALF.search(data)):
@@ -113,7 +123,9 @@ class AnswerReader:
                 raise told_failure(event, self._key)
             return
         event = _without_empty_error(event)
-        if error := event.get("error") or _error_of_choices(event.get("choices")):
+        beside = event.get("x_groq")  # where a stream that Groq gives up has its error
+        own = event.get("error") or (isinstance(beside, dict) and beside.get("error"))
+        if error := own or _error_of_choices(event.get("choices")):
             raise told_failure(error, self._key)
         if is_error(event):
             raise told_failure(event, self._key)
@@ -141,7 +153,11 @@ class AnswerReader:
 
 def _is_end(data: bytes) -> bool:
     """Whether an event is the word for the end, in some spelling."""
-    return data.strip(b' "').lower() == DONE.lower()
+    return END_WORD.fullmatch(data) is not None
+
+
+# What some send as data while there is nothing to say: a word, or the time.
+_SIGN_OF_LIFE = re.compile(rb"[\[\s:]*(ping|heartbeat|keep-?alive)[\]\s]*|[\d\s:.TZ+-]+", re.I)
 
 
 # What an answer is wrapped in by some vendors' own routes.
@@ -177,7 +193,7 @@ def _number_in(item: object, place: int) -> int | str:
 def is_error(event: JsonObject) -> bool:
     """Whether an event is an error, and no piece of an answer."""
     for name in _PIECES:
-        if event.get(name) is not None:
+        if event.get(name) not in _NOTHING:
             return False
     for name in ("object", "type", "status"):
         if _FAILURE.search(str(event.get(name))):
@@ -185,13 +201,18 @@ def is_error(event: JsonObject) -> bool:
     status = event.get("status")
     if event.get("success") is False or (isinstance(status, int) and status >= 400):
         return True
-    return any(_ERROR_FIELD.fullmatch(n) and v not in _NOTHING for n, v in event.items())
+    return any(_ERROR_FIELD.fullmatch(n) and not _is_fine(v) for n, v in event.items())
+
+
+def _is_fine(value: object) -> bool:
+    """Whether a field of an error's says that there is none."""
+    return value in _NOTHING or _FINE.fullmatch(str(value)) is not None
 
 
 def _without_empty_error(event: JsonObject) -> JsonObject:
     """An event without an error that has nothing in it, which some write beside an answer."""
     error = event.get("error")
-    is_empty = isinstance(error, dict) and all(value in _NOTHING for value in error.values())
+    is_empty = isinstance(error, dict) and all(map(_is_fine, error.values()))
     is_answer = event.get("choices") or event.get("usage")
     return {**event, "error": None} if is_empty and is_answer else event
 

@@ -255,8 +255,7 @@ class InflatedBody:
         """The next piece; empty at the end."""
         while data := self._rest or await self._answer.read():
             if not self._has_begun:
-                # A proxy that has inflated a body may leave the word of it.
-                self._is_plain = "gzip" in self._coding and data[0] not in _FIRST_BYTES
+                self._is_plain = self._begins_plainly(data[0])
             if self._is_plain:
                 self._has_begun = True
                 return data
@@ -267,6 +266,15 @@ class InflatedBody:
         if self._has_begun and not self._inflater.eof and not self._is_plain:
             raise HttpError("its compressed body has no end")
         return b""
+
+    def _begins_plainly(self, first: int) -> bool:
+        """Whether a body is not compressed: a proxy that has inflated it may leave the word of
+        that. Raises an `HttpError` where nothing here can inflate it."""
+        if "gzip" in self._coding or self._coding == "deflate":
+            return "gzip" in self._coding and first not in _FIRST_BYTES
+        if first in _PLAIN_BYTES:
+            return True
+        raise HttpError(f"its body is compressed by {self._coding}, which was not asked for")
 
     def _inflated(self, data: bytes) -> bytes:
         """What a step makes of some bytes; what it leaves of them is the rest."""
@@ -297,6 +305,8 @@ class InflatedBody:
 
 # Of the heads of gzip and zlib.
 _FIRST_BYTES = b"\x1f\x78"
+# Of events, of JSON and of a byte order mark.
+_PLAIN_BYTES = b"deir:{[ \t\r\n\xef"
 # Some servers write here in which charset a text is.
 _NOT_COMPRESSED = ("identity", "", "none", "utf-8", "utf8")
 # What zlib calls a body that has the head of either.
@@ -304,13 +314,10 @@ _GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
 
 
 def body_of(answer: HttpConnection) -> HttpConnection | InflatedBody:
-    """What reads the body of an answer. Raises an `HttpError` where nothing here can."""
-    coding = answer.headers.get("content-encoding", "identity").strip().lower()
-    if coding in _NOT_COMPRESSED:
-        return answer
-    if coding in ("gzip", "x-gzip", "deflate"):
-        return InflatedBody(answer, coding)
-    raise HttpError(f"its body is compressed by {coding}, which was not asked for")
+    """What reads the body of an answer."""
+    codings = [name.strip() for name in answer.headers.get("content-encoding", "").split(",")]
+    named = [name for name in map(str.lower, codings) if name not in _NOT_COMPRESSED]
+    return InflatedBody(answer, ", ".join(named)) if named else answer
 
 
 async def rest_of(answer: HttpConnection, most: int) -> bytes:

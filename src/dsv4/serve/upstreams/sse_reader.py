@@ -13,8 +13,10 @@ LONGEST_EVENT = 64 * 1024 * 1024
 
 # What is in the name of an event that is a failure: `error`, `response.failed`.
 _FAILURE = re.compile(rb"error|exception|fail", re.IGNORECASE)
-# What says that this was all, and the names of events with nothing in them that say so.
+# What says that this was all, what some write in its place, with the name of the field where JSON
+# is no stream, and the names of events with nothing in them that say so.
 DONE = b"[DONE]"
+END_WORD = re.compile(rb"""(data:)?[\s"'\[<]*(done|end|eof)[\s"'\]>.\0]*""", re.IGNORECASE)
 _ENDS = re.compile(rb"event:\s*(done|end|completed?|finish(ed)?|close)\s*", re.IGNORECASE)
 _NOTHING = (b"", b"{}")
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -85,7 +87,7 @@ class SseReader:
             if not line:
                 events += self._dispatched()
                 continue
-            line = line.removeprefix(BYTE_ORDER_MARK)
+            line = line.removeprefix(BYTE_ORDER_MARK).lstrip(b" ")
             if self._data and self._begins_anew(line):
                 events += self._dispatched()
             if line.startswith(b"data:"):
@@ -102,7 +104,8 @@ class SseReader:
         send no blank lines. In JSON nothing can follow the end of an object or a list but its
         end."""
         data = line.removeprefix(b"data:").lstrip()
-        begins = data.startswith((b"{", b"[", b'"')) or _ENDS.fullmatch(line)
+        is_end = _ENDS.fullmatch(line) or END_WORD.fullmatch(data)
+        begins = data.startswith((b"{", b"[", b'"')) or is_end
         return bool(begins) and self._data[-1].rstrip().endswith((b"}", b"]"))
 
     def _hold(self, piece: bytes) -> None:

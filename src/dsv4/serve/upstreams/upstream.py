@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -19,12 +20,9 @@ from dsv4.serve.upstreams.http_client import HttpClient, HttpConnection, HttpErr
 from dsv4.serve.upstreams.passed_headers import passed_headers
 from dsv4.serve.upstreams.upstream_failures import failure, is_misconfigured
 
-# The types of what may be a stream. A server that says nothing sends the second; some send an
-# answer, or an error, whole.
-_STREAM_TYPES = (
-    *("text/event-stream", "application/octet-stream", "text/plain", "application/json"),
-    *("application/x-ndjson", "application/jsonl"),
-)
+# The types of what may be a stream: some servers say nothing, or what their frameworks say of a
+# page, and some send an answer, or an error, whole.
+_STREAM_TYPES = re.compile(r"|\*/\*|text/.*|.*(json|stream).*", re.IGNORECASE)
 # No list of models is this large.
 _MAX_ANSWER = 64 * 1024 * 1024
 # What to ask for, found out when it is asked: a body, or the JSON of one.
@@ -153,6 +151,6 @@ def _error_words(error: BaseException) -> str:
 
 
 def _refuse_other_types(answer: HttpConnection) -> None:
-    kind = answer.headers.get("content-type", _STREAM_TYPES[1]).partition(";")[0].strip().lower()
-    if kind not in _STREAM_TYPES:
+    kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if not _STREAM_TYPES.fullmatch(kind):
         raise BackendError(f"the backend answered with {kind}, expected a stream")
