@@ -592,8 +592,8 @@ FORMS: dict[str, Form] = {
             choice({"toolCalls": [BASH]}) + CALLED,
         ),
     ),
-    "`STOP`, `COMPLETE` as a finish reason": Form(
-        HEARD, tuple(HELLO + choice({}, word) for word in ("STOP", "COMPLETE"))
+    "`STOP`, `COMPLETE`, `stop_sequence` as a finish reason": Form(
+        HEARD, tuple(HELLO + choice({}, word) for word in ("STOP", "COMPLETE", "stop_sequence"))
     ),
     "a finish reason, and then nothing for two seconds": Form(
         HEARD, (Sent(HELLO + STOP, ends="hang"),)
