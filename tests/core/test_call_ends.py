@@ -127,3 +127,25 @@ def test_the_calls_before_and_behind_it_are_made(behind: str) -> None:
     message = read_everywhere(text)
     assert calls_of(message)[0] == ("ping", {})
     assert incomplete_of(message) == LS
+
+
+ARGUMENT = f'<{DSML}parameter name="timeout" string="false">5{PARAMETER_END}\n'
+
+
+@pytest.mark.parametrize("behind", ["", f"{INVOKE_END}\n", f"{ARGUMENT}{INVOKE_END}\n"])
+@pytest.mark.parametrize("calls", ["streamed", "whole"])
+def test_an_argument_directly_behind_a_call_says_that_it_lacks_one(behind: str, calls: str) -> None:
+    """Its close stands a line too early, or in place of a parameter's."""
+    text = f"{OPENED}ls{CLOSES}\n{ARGUMENT}{behind}{calling('ping')}{BLOCK_END}{EOS}"
+    message = read_everywhere(text, calls=calls)
+    assert calls_of(message) == [("ping", {})]
+    assert message.dropped
+
+
+def test_one_behind_the_opening_of_another_call_says_nothing() -> None:
+    """That opening is damaged: the argument is of that call."""
+    broken = f'<{DSML}invoke name="bash\n'
+    text = f"{OPENED}ls{CLOSES}\n{broken}{ARGUMENT}{INVOKE_END}\n{BLOCK_END}{EOS}"
+    message = read_everywhere(text)
+    assert calls_of(message) == LS
+    assert message.dropped

@@ -139,14 +139,17 @@ class TestACallThatBreaksItsSchemaAroundMarkup:
 class TestQuotesAroundAName:
     """Rule 45."""
 
-    @each_row("name", ['bash"', '"bash', "'bash'", ">bash", 'bash">', "“bash”", ' "bash" '])
+    @each_row(
+        "name",
+        ['bash"', '"bash', "'bash'", ">bash", 'bash">', "“bash”", ' "bash" ', "`bash`", "bash\\"],
+    )
     def test_of_a_tool(self, name: str) -> None:
         text = f'<{DSML}invoke name="{name}">\n{COMMAND}ls{PARAMETER_END}\n{INVOKE_END}\n'
         message = read(in_block(text))
         assert calls_of(message) == [LS]
         assert message.diagnostics
 
-    @each_row("key", ['command"', '"command', "'command'", ">command", "“command”"])
+    @each_row("key", ['command"', '"command', "'command'", ">command", "“command”", "command\\"])
     def test_of_a_parameter(self, key: str) -> None:
         text = f"{BASH}\n{parameter(key)}ls{PARAMETER_END}\n{INVOKE_END}\n"
         assert calls_of(read(in_block(text))) == [LS]
@@ -270,6 +273,8 @@ class TestDamagedCloses:
             *("<", "</", DSML, f"</{DSML}", f"</parameter{DSML}>", f"{DSML}</parameter>"),
             *(f"</{DSML}>parameter", f"</{DSML}parameter{PARAMETER_END}"),
             *("</｜DSM｜parameter>", f"</{DSML}{DSML}", f"{DSML}</>"),
+            *("</｜DSML>parameter>", "</｜DS\nML｜parameter>", f"</{DSML}p>rameter>"),
+            *(f"<//{DSML}parameter>", f"<\\{DSML}parameter>", f"&lt;/{DSML}parameter>"),
         ],
     )
     def test_makes_the_call_incomplete(self, close: str) -> None:
@@ -352,6 +357,47 @@ class TestTheBracketIsMissing:
     def test_ascii_bars_open_nothing(self) -> None:
         text = f"a\n{written(LS)[1:].rstrip()}".replace("｜", "|")
         assert read(text).tool_calls == ()
+
+
+class TestAWrapperWithAValue:
+    """Rule 30: its tag has the attributes of a parameter, so what stands in it is no call."""
+
+    JSON = '{"name": "bash", "arguments": {"command": "rm"}}'
+
+    @each_row(
+        "word, first",
+        [
+            ("calls", ""),
+            ("tool_calls", ""),
+            ("tool_call", f"{parameter('title')}a{PARAMETER_END}\n"),
+            ("function_calls", f"{parameter('title')}a{PARAMETER_END}\n"),
+        ],
+    )
+    def test_makes_the_call_incomplete(self, word: str, first: str) -> None:
+        lost = f'<{DSML}{word} name="body" string="false">{self.JSON}{PARAMETER_END}\n'
+        message = read(in_block(f"{invoke('note')}\n{first}{lost}{INVOKE_END}\n{written(LS)}"))
+        assert calls_of(message) == [LS]
+        assert message.dropped
+
+    def test_in_a_value_that_is_closed_it_is_text(self) -> None:
+        call = ("note", {"title": f'<{DSML}tool_calls name="body" string="true">', "body": "b"})
+        assert calls_of(read(in_block(written(call)))) == [call]
+
+
+class TestABlockThatIsBegunAnew:
+    """Rule 42: the model writes the block, and the opening of its call, once more."""
+
+    BEGUN = f"{BASH}\n{parameter('timeout', 'false')}5{PARAMETER_END}\n"
+
+    @each_row("between", ["", "\n", "\nAgain:\n\n"])
+    def test_the_call_that_was_left_open_is_incomplete(self, between: str) -> None:
+        message = read(in_block(f"{self.BEGUN}{between}{BLOCK}\n{written(LS)}"))
+        assert calls_of(message) == [LS]
+        assert [name for name, _ in incomplete_of(message)] == ["bash"]
+
+    def test_another_call_completes_it(self) -> None:
+        message = read(in_block(f"{self.BEGUN}{BLOCK}\n{written(ROWS)}"))
+        assert calls_of(message) == [("bash", {"timeout": 5}), ROWS]
 
 
 class TestAnOpeningAlone:

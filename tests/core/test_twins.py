@@ -82,10 +82,14 @@ def indented(*blocks: str, between: str) -> str:
 BETWEEN = ("\n", "\n\n", "\n\n\n")
 
 
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
 @pytest.mark.parametrize("between", BETWEEN)
 @pytest.mark.parametrize("blocks", [(ONE,), (ONE, TWO), (ONE, TWO, THREE)])
-def test_blocks_in_an_indented_quotation_never_run(blocks: tuple[str, ...], between: str) -> None:
+def test_blocks_in_an_indented_quotation_never_run(
+    blocks: tuple[str, ...], between: str, line_end: str
+) -> None:
     text = f"For example:\n\n{indented(*blocks, between=between)}\n\nAnd so on."
+    text = text.replace("\n", line_end)
     message = read_everywhere(text)
     assert calls_of(message) == []
     assert message.content == text

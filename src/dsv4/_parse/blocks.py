@@ -172,8 +172,12 @@ class BlockReader:
         return self._read_surplus(tag)
 
     def _read_lost(self, _: Tag) -> Steps[None]:
-        """A parameter without a call: it is in one of nobody knows what."""
+        """A parameter without a call: it is in one of nobody knows what.
+
+        Directly behind a call it may be that one's, which was closed too early (rule 11).
+        """
         self._block.used = True
+        self._reading.doubt_closed()
         return begin_call(self._reading, None)
 
     def _read_surplus(self, tag: Tag) -> None:

@@ -134,10 +134,12 @@ class CallReader:
 
     def _read_over(self, tag: Tag) -> Steps[None]:
         call = self._call
-        if self._rules.role(tag) == "wrapper" and call.is_bare:
+        if self._rules.role(tag) == "wrapper":
             ahead = yield from self._rules.look_past(tag.end)
             if call.is_opened_by(ahead):  # a stutter is seen through a wrapper (rule 42)
-                return call.skip(tag)
+                if call.is_bare:
+                    return call.skip(tag)
+                call.drop("unreadable")  # the model begins its block anew
         if tag.kind in TOKENS and call.is_bare:
             call.drop("cut_short")
         return call.complete_implied()

@@ -104,7 +104,7 @@ _IN_JSON_STRING = pattern(rf'["\\{OPENING_BRACKETS}{BAR}\n]')
 # it can be read in two ways; or a part of such a name.
 _SIMPLE = pattern(
     rf"<(/?){_DSML}( ?)(tool_calls|calls|function_calls|invoke|parameter)"
-    r'(?: name="([\w.:/ -]{0,512})"(?: string="(true|false)")?)?>'
+    r'(?:(?<!calls) name="([\w.:/ -]{0,512})"(?: string="(true|false)")?)?>'
     rf"|{_OPEN}(/?)({_PLAIN_WORD})(?:[{CLOSING_BRACKETS}]|(?=[{OPENING_BRACKETS}])|(\Z))"
 )
 # How the strict grammar writes tags, up to the name.
@@ -251,9 +251,19 @@ class _TagReader:
             lacks_word = label == "name" and self.source.at(after) == "="
             if lacks_word and self.marked and not self.closing:
                 return (yield from self._read_wordless(at))
-            return (yield from self._read_labelled(label, after))
+            return self._without_value((yield from self._read_labelled(label, after)))
         except _NoTag:
             return None
+
+    def _without_value(self, tag: Tag | None) -> Tag | None:
+        """A wrapper has no value, so one whose tag says of which type it is is a broken parameter.
+
+        What stands behind `<D calls name="steps" string="false">` is no list of calls.
+        """
+        if tag is None or not tag.marked or not tag.label.lower().endswith(spellings.WRAPPER_ENDS):
+            return tag
+        is_parameter = "string" in tag.attributes and not tag.self_closed
+        return replace(tag, kind="parameter", broken=True) if is_parameter else tag
 
     def read_bare(self, at: int) -> Waiting[Tag | None]:
         tag = yield from self.read(at)

@@ -21,7 +21,7 @@ from dsv4._parse.text_buffer import Refused, Steps
 
 _MOST_TRIED = 3  # quotations in quotations
 _UNMARKED_LINE = pattern(r"\n(?![ \t]*(?:[-*+]|\d{1,3}[.)])?[ \t]*>)(?!\s*\Z)")
-_OUTDENTED_LINE = pattern(r"\n(?!\t| {4}|[ \t]*(?:\n|\Z))")
+_OUTDENTED_LINE = pattern(r"\n(?!\t| {4}|[ \t]*\r?(?:\n|\Z))")
 # After these the calls are not as they should be: where a quotation is open, nothing is implied.
 _UNCLEAN: frozenset[DiagnosticKind] = frozenset({"implied_close", "unexpected_text", "cut_short"})
 

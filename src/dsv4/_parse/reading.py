@@ -482,6 +482,11 @@ class Reading:
         partner = PAIRS.get(self.buffer.char_before(tag.start))
         return partner is not None and self.buffer.at(tag.end) in [*partner]
 
+    def doubt_closed(self) -> None:
+        """An argument stands behind a call. If nothing stands between them, the call lacks it."""
+        if self.closed_call is not None and not self.closed_call.is_followed:
+            self._abort_closed(self.closed_call)
+
     def _abort_closed(self, closed: ClosedCall) -> None:
         self.closed_call = None
         self.tally.calls_completed -= 1

@@ -28,10 +28,11 @@ from dsv4._parse.text_buffer import Steps
 from dsv4._parse.value_ends import CallValue, QuotingValue
 from dsv4._parse.value_reader import Value
 
-# What a value may end in whose close is damaged: a bracket, the token, or a close with a bar in it;
-# and closes that lack their bracket.
+# What a value may end in whose close is damaged: a bracket, the token, or a close with a bar in it,
+# which a bracket or a line end may cut in two; and closes that lack their bracket.
 _PART_OF_CLOSE = pattern(
-    rf"(?:</?|</[^<>\n]{{0,32}}{BAR}[^<>\n]{{0,32}}>?[ \w]{{0,32}}"
+    rf"(?:(?:<|&lt;)[/\\]{{0,2}}"
+    rf"|</[^<>\n]{{0,32}}{BAR}[^<>\n]{{0,32}}[<>\n]?[^<>\n]{{0,32}}>?[ \w]{{0,32}}"
     rf"|{tokens.DSML}[ \w]{{0,32}}(?:</)?>?)"
     r"\s{0,8}\Z"
 )
