@@ -419,8 +419,8 @@ def well(plan: Plan) -> None:
 @on_body("the time as a sign of life", "noise", streams)
 def times(plan: Plan) -> None:
     """As older versions of a library for events sent it."""
-    ping = b"event: ping\ndata: 2020-12-22 15:33:27.463789\n\ndata: [PING]\n\ndata: {"
-    plan.body = plan.body.replace(b"data: {", ping)
+    ping = b"\n\nevent: ping\ndata: 2020-12-22 15:33:27.463789\n\ndata: [PING]"
+    plan.body = plan.body.replace(b"\n\ndata: {", ping + b"\n\ndata: {")
 
 
 @on_body("spaces before every field", "last line", streams)

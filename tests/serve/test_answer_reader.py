@@ -238,6 +238,7 @@ FORMS: dict[str, Form] = {
         HEARD,
         (
             choice({"text": "Hello"}) + STOP,
+            choice({"text": "Hello", "content": [{"type": "reference"}]}) + STOP,
             event({"choices": [{"index": 0, "x_delta": {"content": "Hello"}}]}) + STOP,
             *(
                 event({"choices": [{"x_delta": {"content": "Hello"}, "message": message}]}) + STOP
@@ -418,7 +419,11 @@ FORMS: dict[str, Form] = {
             called({"index": 0, "function": {"name": "bash", "partial_json": '{"a": 1}'}}) + CALLED,
         ),
     ),
-    "the text `null` or an empty list for no arguments": Form(
+    "two equal calls without an `index`, whose `id` is the name": Form(
+        Answer(calls=(("read", {}), ("read", {}))),
+        (2 * called(piece("read", "{}", None, "read")) + CALLED,),
+    ),
+    "nothing, the text `null` or an empty list for no arguments": Form(
         Answer(calls=(("read", {}), ("bash", {"a": 1}))),
         (
             called(piece("read", "null", 0, "x"), piece("bash", '{"a": 1}', 1, "y")) + CALLED,
@@ -426,6 +431,9 @@ FORMS: dict[str, Form] = {
             + called(piece("read", "null", None))
             + called({"id": "y"})
             + called(piece("bash", '{"a": 1}', None))
+            + CALLED,
+            called({"id": "x"}, piece("read", "", None))
+            + called({"id": "y"}, piece("bash", '{"a": 1}', None))
             + CALLED,
             *(
                 called(piece("read", nothing, 0, "x"), piece("bash", '{"a": 1}', 1, "y"))

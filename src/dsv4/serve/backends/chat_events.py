@@ -36,7 +36,7 @@ class ChatEvents:
     """
 
     def __init__(self) -> None:
-        self._number = _NO_NUMBER  # of the choice that came first
+        self._number = _NO_NUMBER  # of the choice that says something first
         # Whether it is deltas that say something, and not messages in their place; None until then.
         self._has_deltas: bool | None = None
 
@@ -63,15 +63,15 @@ class ChatEvents:
     def _of_choice(self, fields: JsonObject) -> list[Chunk]:
         choice = with_known_names(fields)
         number = read_digits(choice.get("index")) or 0  # a server that gives none has one
-        if self._number == _NO_NUMBER:
+        said = self._said(choice)
+        if said and self._number == _NO_NUMBER:
             self._number = number
-        said = self._said(choice) or [{}]
-        if number != self._number:
+        if self._number not in (_NO_NUMBER, number):
             said = [
                 delta if isinstance(delta, LastMessage) else OtherChoice(number, delta)
                 for delta in said
             ]
-        chunks = [Chunk(delta=delta) for delta in said]
+        chunks = [Chunk(delta=delta) for delta in said or ({},)]
         chunks[0].logprobs = _chat_logprobs(choice.get("logprobs"))
         vllm.with_end(chunks[-1], choice, {})
         return chunks

@@ -34,8 +34,6 @@ _REASONING = (
 # No protocol here has another place for a refusal.
 _CONTENT = ("content", "refusal")
 _CALLS = ("tool_calls", "function_call")
-# Where a server writes the text that takes the route for completions.
-_TEXT = ("text", "refusal")
 # What some servers write beside a delta in place of in it.
 BESIDE_DELTAS = (*_CONTENT, *_CALLS, "reasoning_content")
 # What a delta or a choice may have that is no part of the answer.
@@ -140,9 +138,13 @@ def spoken_texts(delta: Mapping[str, Any]) -> Iterator[SpokenText]:
                 thoughts.append(thought)
     for thought in thoughts:
         yield True, thought
-    for name in _CONTENT if delta.get("content") or not delta.get("text") else _TEXT:
-        if value := delta.get(name):
-            yield from _texts(value, name)
+    yield from _texts_at("content", delta) or _texts_at("text", delta)
+    yield from _texts_at("refusal", delta)
+
+
+def _texts_at(name: str, delta: Mapping[str, Any]) -> list[SpokenText]:
+    value = delta.get(name)
+    return [*_texts(value, name)] if value else []
 
 
 def _texts(value: object, place: str) -> Iterator[SpokenText]:

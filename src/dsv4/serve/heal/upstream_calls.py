@@ -71,7 +71,8 @@ class UpstreamCall:
         before = self._before
         if before is None or not self.arguments:
             return before is not None
-        is_certain = bool(self.id) or before.repeats_name
+        has_own_id = bool(self.id) and (self.id != self.name or self.number is not None)
+        is_certain = has_own_id or before.repeats_name
         is_same = self.arguments.strip() == before.arguments.strip()
         return is_certain and self.id in ("", before.id) and is_same
 
@@ -229,7 +230,11 @@ class UpstreamCalls:
                 return last  # whose id comes late
             same = [other for other in own if other.id == id]
             candidate = same[-1] if same and call not in same else call
-            return candidate if same or (candidate and not candidate.is_complete) else None
+            if same or candidate is None:
+                return candidate
+            # An id alone, where nothing is numbered, is the head of a call: no arguments came.
+            is_head = not arguments and candidate.number is None and bool(candidate.name)
+            return None if is_head or candidate.is_complete else candidate
         if call is not None or last is None:
             return None
         begins = last.is_complete and arguments.lstrip().startswith("{")
