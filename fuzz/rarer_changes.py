@@ -543,6 +543,16 @@ def failed_wrapping(plan: Plan) -> None:
     plan.events[at] = {"success": False, "result": plan.events[at], "errors": []}
 
 
+@on_events("a status beside the answer that says that it failed", "damage")
+def failed_status(plan: Plan) -> None:
+    """As MiniMax ends what its filter stops, and Groq what it gives up."""
+    failures: tuple[JsonObject, ...] = (
+        {"base_resp": {"status_code": 1027, "status_msg": "output sensitive"}},
+        {"x_groq": {"id": "req_1", "error": "over capacity"}},
+    )
+    plan.events[-1] |= plan.rng.choice(failures)
+
+
 def texts_of(plan: Plan) -> list[str]:
     """The texts of the content, piece by piece."""
     found = [first_delta(plan, event).get("content") for event in plan.events]
@@ -590,6 +600,7 @@ RARER_DAMAGING: tuple[Change, ...] = (
     bad_check,
     Change("a chunk of another size than it says", "damaged bytes", bad_chunk),
     failed_wrapping,
+    failed_status,
     other_route("Messages", of_messages),
     other_route("Responses", of_responses),
     other_route("Ollama", of_ollama),

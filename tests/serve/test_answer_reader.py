@@ -688,6 +688,11 @@ FORMS: dict[str, Form] = {
             HELLO + choice({}, "stop", error={"message": "out of memory"}) + DONE,
             HELLO + choice({}, error="out of memory") + STOP + DONE,
             HELLO + STOP + event({"choices": [{}], "x_groq": {"error": "out of memory"}}) + DONE,
+            *(
+                HELLO + STOP + event({"choices": choices, "base_resp": status}) + DONE
+                for choices in ([chosen(0, {"content": ""}, "stop")], None)
+                for status in [{"status_code": 1027, "status_msg": "out of memory"}]
+            ),
             HELLO + choice({"content": "", "error": {"msg": "out of memory"}}) + STOP + DONE,
         ),
     ),

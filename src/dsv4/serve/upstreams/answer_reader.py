@@ -107,6 +107,7 @@ class AnswerReader:
                 event.__class__ is not dict
                 or not event.get("choices")
                 or data.find(b'"error"') >= 0  # quotes within a text are escaped
+                or data.find(b'"base_resp"') >= 0
             ):
                 if _is_end(data):
                     self.is_done = True
@@ -123,8 +124,7 @@ class AnswerReader:
                 raise told_failure(event, self._key)
             return
         event = _without_empty_error(event)
-        beside = event.get("x_groq")  # where a stream that Groq gives up has its error
-        own = event.get("error") or (isinstance(beside, dict) and beside.get("error"))
+        own = event.get("error") or _error_beside(event)
         if error := own or _error_of_choices(event.get("choices")):
             raise told_failure(error, self._key)
         if is_error(event):
@@ -215,6 +215,15 @@ def _without_empty_error(event: JsonObject) -> JsonObject:
     is_empty = isinstance(error, dict) and all(map(_is_fine, error.values()))
     is_answer = event.get("choices") or event.get("usage")
     return {**event, "error": None} if is_empty and is_answer else event
+
+
+def _error_beside(event: JsonObject) -> object:
+    """What vendors say beside an answer that they give up: Groq and MiniMax."""
+    of_groq, status = event.get("x_groq"), event.get("base_resp")
+    if isinstance(of_groq, dict) and of_groq.get("error"):
+        return of_groq["error"]
+    is_failure = isinstance(status, dict) and not _is_fine(status.get("status_code"))
+    return status if is_failure else None
 
 
 def _error_of_choices(choices: object) -> object:
