@@ -191,7 +191,8 @@ class TextBuffer:
         if reading is None:
             return None
         if isinstance(reading, Tag):
-            return PartialTag.SURELY if self._may_be_named(reading) else reading
+            is_last = reading.end == self.end and not self.final
+            return PartialTag.SURELY if is_last and self._may_be_named(reading) else reading
         try:
             return next(reading)
         except StopIteration as done:
@@ -199,11 +200,9 @@ class TextBuffer:
             return self.tag_at(at)
 
     def _may_be_named(self, tag: Tag) -> bool:
-        """Whether a quote stands before the close of a call's part, and what is behind it has not
-        come: between two quotes it is only talked about."""
-        if tag.end != self.end or self.final or not (tag.closing and tag.marked):
-            return False
-        return self.char_before(tag.start) in QUOTES
+        """Whether a quote stands before the close of a call's part, and may stand behind it:
+        between two quotes it is only talked about."""
+        return tag.closing and tag.marked and self.char_before(tag.start) in QUOTES
 
     def marked_in(self, start: int, end: int) -> Iterator[Tag]:
         """The tags with the DSML token in text that has come."""
