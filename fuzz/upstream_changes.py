@@ -708,13 +708,13 @@ KEEPING: tuple[Change, ...] = (
     Change(
         "another word for the end",
         "finish word",
-        with_finish("stop", "STOP", "COMPLETE", "end_turn", "eos", "eos_token", "stop_sequence"),
+        with_finish("stop", "STOP", "COMPLETE", "end_turn", "eos", "eos_token"),
         is_text_alone,
     ),
     Change(
         "another word for calls",
         "finish word",
-        with_finish("stop", "function_call", "tool_use", "end_turn", "TOOL_CALL", "tool-calls"),
+        with_finish("stop", "function_call", "tool_use", "end_turn"),
         has_calls,
     ),
     usage_everywhere,

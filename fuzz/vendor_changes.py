@@ -809,10 +809,7 @@ def error_beside(plan: Plan) -> None:
 
 
 # What vendors write where a text was cut, and where there was none to be had.
-CUT_WORDS = (
-    *("length", "max_tokens", "model_length", "content_filter", "refusal"),
-    *("MAX_TOKENS", "content-filter", "guardrail_intervened"),
-)
+CUT_WORDS = ("length", "max_tokens", "model_length", "content_filter", "refusal")
 FAILED_WORDS = (
     *("network_error", "insufficient_system_resource", "MALFORMED_FUNCTION_CALL", "timeout"),
     *("cancelled", "engine_error", "sensitive", "SAFETY", "RECITATION", "unknown", "other"),

@@ -7,10 +7,10 @@ import pytest
 from dsv4._completion.reasons import Ended, ended_by
 
 TABLE = {
-    Ended.END: "eos eos_token end_turn tool_calls function_call tool_use TOOL_CALL tool-calls",
-    Ended.STOP: "stop STOP COMPLETE stop_sequence STOP_SEQUENCE",
-    Ended.LENGTH: "length max_tokens MAX_TOKENS model_length",
-    Ended.FILTER: "content_filter refusal content-filter content_filtered guardrail_intervened",
+    Ended.END: "eos eos_token end_turn tool_calls function_call tool_use",
+    Ended.STOP: "stop STOP COMPLETE",
+    Ended.LENGTH: "length max_tokens model_length",
+    Ended.FILTER: "content_filter refusal",
     Ended.FAILURE: "timeout cancelled aborted abort error EOS Stop null none 0",
 }
 

@@ -600,8 +600,8 @@ FORMS: dict[str, Form] = {
             choice({"toolCalls": [BASH]}) + CALLED,
         ),
     ),
-    "`STOP`, `COMPLETE`, `stop_sequence` as a finish reason": Form(
-        HEARD, tuple(HELLO + choice({}, word) for word in ("STOP", "COMPLETE", "stop_sequence"))
+    "`STOP`, `COMPLETE` as a finish reason": Form(
+        HEARD, tuple(HELLO + choice({}, word) for word in ("STOP", "COMPLETE"))
     ),
     "a finish reason, and then nothing for two seconds": Form(
         HEARD, (Sent(HELLO + STOP, ends="hang"),)

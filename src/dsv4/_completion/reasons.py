@@ -29,18 +29,16 @@ class Ended(Enum):
 
 _CUTS = frozenset({Ended.LENGTH, Ended.FILTER, Ended.FAILURE})
 
-# For calls, those of OpenAI, of Messages, of Cohere and of a library for clients.
-_CALLS = ("tool_calls", "function_call", "tool_use", "TOOL_CALL", "tool-calls")
 _WORDS = {
-    Ended.END: ("eos", "eos_token", "end_turn", *_CALLS),
-    Ended.STOP: ("stop", "STOP", "COMPLETE", "stop_sequence", "STOP_SEQUENCE"),
-    Ended.LENGTH: ("length", "max_tokens", "MAX_TOKENS", "model_length"),
-    Ended.FILTER: (
-        *("content_filter", "refusal", "content-filter"),
-        *("content_filtered", "guardrail_intervened"),
-    ),
+    Ended.END: ("eos", "eos_token", "end_turn", "tool_calls", "function_call", "tool_use"),
+    Ended.STOP: ("stop", "STOP", "COMPLETE"),
+    Ended.LENGTH: ("length", "max_tokens", "model_length"),
+    Ended.FILTER: ("content_filter", "refusal"),
 }
 _TABLE = {word: ended for ended, words in _WORDS.items() for word in words}
+
+
+_CALLS = ("tool_calls", "function_call", "tool_use")
 
 
 def ended_by(word: str | None) -> Ended | None:
