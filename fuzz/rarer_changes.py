@@ -559,6 +559,30 @@ def texts_of(plan: Plan) -> list[str]:
     return [text for text in found if isinstance(text, str) and text]
 
 
+@on_events("the content as a transcript of what is heard", "damage", has_content)
+def transcripts(plan: Plan) -> None:
+    for delta in deltas(plan):
+        if isinstance(delta.get("content"), str):
+            delta["audio"] = {"id": "audio_1", "transcript": delta.pop("content")}
+
+
+@on_events("one text beside the choices", "damage", streams)
+def text_outside(plan: Plan) -> None:
+    said = [event for event in plan.events if first_delta(plan, event).get("content")]
+    if said and "message" not in str(plan.on_events):
+        event = plan.rng.choice(said)
+        event["choices"], event["text"] = [], first_delta(plan, event)["content"]
+
+
+@on_events("deltas in a list of messages", "damage", has_content)
+def lists_of_messages(plan: Plan) -> None:
+    """As Azure streams what it answers from documents."""
+    for choice in choices(plan):
+        for name in ("delta", "message"):
+            if name in choice:
+                choice["messages"] = [{"index": 0, name: choice.pop(name)}]
+
+
 def other_route(name: str, events_of: Callable[[list[str]], list[JsonObject]]) -> Change:
     @on_events(f"an answer as {name} streams it", "damage", streams)
     def change(plan: Plan) -> None:
@@ -601,6 +625,9 @@ RARER_DAMAGING: tuple[Change, ...] = (
     Change("a chunk of another size than it says", "damaged bytes", bad_chunk),
     failed_wrapping,
     failed_status,
+    transcripts,
+    text_outside,
+    lists_of_messages,
     other_route("Messages", of_messages),
     other_route("Responses", of_responses),
     other_route("Ollama", of_ollama),

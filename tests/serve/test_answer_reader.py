@@ -201,6 +201,13 @@ FORMS: dict[str, Form] = {
     "reasoning in the content, up to the end of thinking": Form(
         Answer("Hello", "Hmm."), (text(f"Hmm.{THINK_END}Hel") + text("lo") + STOP + DONE,)
     ),
+    "all text once more beside the choices": Form(
+        HEARD,
+        (
+            HELLO + STOP + event({"text": "Hello", "choices": []}) + DONE,
+            HELLO + event({"choices": [chosen(0, {}, "stop")], "generated_text": "Hello"}) + DONE,
+        ),
+    ),
     "`refusal`": Form(HEARD, (choice({"refusal": "Hello"}) + STOP + DONE,)),
     "`message` in place of `delta`": Form(
         HEARD,
@@ -766,6 +773,24 @@ FORMS: dict[str, Form] = {
             choice({"reasoning": "Hm.", "x": "Hi"}) + STOP,
             event({"content": "Hello"}) + STOP,
             event({"response": "Hello"}) + STOP + DONE,
+            choice({"audio": {"id": "a", "transcript": "Hel"}})
+            + choice({"audio": {"transcript": "lo"}})
+            + STOP,
+            event({"choices": [{"index": 0, "messages": [{"delta": {"content": "Hello"}}]}]})
+            + STOP
+            + DONE,
+            event({"choices": [{"index": 0, "messages": [{"role": "a", "content": "Hello"}]}]})
+            + STOP,
+            event({"choices": [chosen(0, {}, "stop")], "items": [{"parts": [{"text": "Hello"}]}]}),
+        ),
+    ),
+    "text beside the choices that no delta has": Form(
+        Failure("fields that are not known"),
+        (
+            HELLO + event({"text": " more", "choices": []}) + STOP + DONE,
+            text("Hel") + event({"output_text": "lo"}) + STOP,
+            HELLO + event({"type": "text_delta", "delta": {"text": " more"}}) + STOP,
+            choice({"audio": {"transcript": "Hello"}}) + called(BASH) + CALLED,
         ),
     ),
     "another text in another choice, or in a last message": Form(

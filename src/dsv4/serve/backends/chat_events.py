@@ -9,10 +9,12 @@ from dsv4.serve.backend import Chunk, Logprob, read_digits, read_finish
 from dsv4.serve.backends import vllm
 from dsv4.serve.heal.chat_delta import (
     BESIDE_DELTAS,
+    OUTSIDE,
     LastMessage,
     OtherChoice,
     delta_by_any_name,
     speaks,
+    unread,
     with_known_names,
 )
 
@@ -22,10 +24,7 @@ _OTHERS = frozenset((*_BESIDE, "message"))
 # What stands for the number of a choice before there is one.
 _NO_NUMBER = -1
 # Where an event of another route has its text.
-_OTHER_ROUTES = (
-    *("content", "text", "delta", "response", "output", "result", "data", "token", "answer"),
-    *("generated_text", "completion"),
-)
+_OTHER_ROUTES = (*OUTSIDE, "event.result", "event.data", "event.token")
 
 
 class ChatEvents:
@@ -54,7 +53,8 @@ class ChatEvents:
 
     def _read_slowly(self, event: JsonObject) -> list[Chunk]:
         chunks = [chunk for choice in _choices(event) for chunk in self._of_choice(choice)]
-        chunks = chunks or [Chunk(delta=_said_outside(event))]
+        if not any(chunk.delta for chunk in chunks):
+            chunks.insert(0, Chunk(delta=_said_outside(event)))
         for chunk in chunks:
             chunk.id = event.get("id")
         vllm.with_end(chunks[-1], {}, event)
@@ -71,7 +71,7 @@ class ChatEvents:
                 delta if isinstance(delta, LastMessage) else OtherChoice(number, delta)
                 for delta in said
             ]
-        chunks = [Chunk(delta=delta) for delta in said or ({},)]
+        chunks = [Chunk(delta=delta) for delta in said or (unread(choice, "choice"),)]
         chunks[0].logprobs = _chat_logprobs(choice.get("logprobs"))
         vllm.with_end(chunks[-1], choice, {})
         return chunks
@@ -106,9 +106,11 @@ class ChatEvents:
 
 
 def _said_outside(event: JsonObject) -> JsonObject:
-    """What an event says without choices, under names that nobody knows: it may be all that the
+    """What an event says beside its choices, under names that nobody knows: it may be all that the
     model says."""
-    return {f"event.{name}": event[name] for name in _OTHER_ROUTES if event.get(name)}
+    fields = {f"event.{name}": value for name, value in event.items()}
+    said = {name: fields[name] for name in _OTHER_ROUTES if fields.get(name)}
+    return {**said, **unread(event, "event")}
 
 
 def _without_role(part: JsonObject | None) -> JsonObject:

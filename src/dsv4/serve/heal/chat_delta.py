@@ -53,6 +53,21 @@ _PARTS: dict[str | None, bool] = {
 # Where a part has its text, and which of these are reasoning.
 _THOUGHTS = ("thinking", "reasoningContent", "reasoningText")
 _PART_TEXTS = ("text", "summary", "refusal", "content", *_THOUGHTS)
+# Where text stands in a value that nobody knows, and what is no part of an answer although it has
+# text: what was searched or asked, and what a call is made with.
+_WORDS = (*_PART_TEXTS, "reasoning_content", "reasoning_text", "transcript", "output_text")
+_MATERIAL = re.compile(
+    "search|citation|source|document|retriev|ground|filter|verbose|annotation"
+    "|arguments|input|args|parameters"
+)
+# What is text where it stands in an event beside its choices.
+OUTSIDE = tuple(
+    f"event.{name}"
+    for name in (
+        *("content", "text", "delta", "response", "output", "answer"),
+        *("generated_text", "completion", "output_text"),
+    )
+)
 # What is encrypted or a reference has nothing to show, and calls are read by `call_pieces`.
 _WITHOUT_TEXT = ("reasoning.encrypted", "redacted_thinking", "reference", "tool_use")
 # What a part has beside its text, or alone in an event of its own.
@@ -83,6 +98,32 @@ def unknown_fields(delta: Mapping[str, Any]) -> list[str]:
         and value
         and (isinstance(value, (str, list)) or looks_like_calls(value) or _has_text(value))
     ]
+
+
+def words_of(value: object) -> list[str]:
+    """The texts in a value that nobody knows, at whatever depth."""
+    words: list[str] = []
+    left = [value]
+    for each in left:  # which grows
+        if isinstance(each, str):
+            words.append(each)
+        elif isinstance(each, list):
+            left += (item for item in each if not isinstance(item, str))
+        elif isinstance(each, dict):
+            left += (each[name] for name in each if _may_have_words(name, each[name]))
+    return words
+
+
+def _may_have_words(name: str, value: object) -> bool:
+    is_text = name in _WORDS or not isinstance(value, str)
+    return is_text and _MATERIAL.search(name) is None
+
+
+def unread(fields: Mapping[str, Any], place: str) -> dict[str, Any]:
+    """What an event or a choice says in fields that nobody knows."""
+    unknown = {name: fields[name] for name in fields if name not in (*KNOWN_FIELDS, "choices")}
+    said = {name for name, item in unknown.items() if "".join(words_of({name: item})).strip()}
+    return {f"{place}.{name}": unknown[name] for name in said}
 
 
 def delta_by_any_name(choice: Mapping[str, Any]) -> dict[str, Any]:

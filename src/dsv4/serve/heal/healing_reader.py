@@ -35,6 +35,8 @@ from dsv4.api.api_request import protocol_call_id
 from dsv4.serve.backend import BackendError, Chunk, read_text
 from dsv4.serve.choice_reader import ChoiceReader
 from dsv4.serve.heal.chat_delta import (
+    KNOWN_FIELDS,
+    OUTSIDE,
     LastMessage,
     OtherChoice,
     call_pieces,
@@ -43,6 +45,7 @@ from dsv4.serve.heal.chat_delta import (
     spoken_texts,
     unknown_fields,
     with_known_names,
+    words_of,
 )
 from dsv4.serve.heal.upstream_calls import (
     UpstreamCall,
@@ -112,6 +115,7 @@ class HealingReader(ChoiceReader):
         self._other_texts: dict[int, list[tuple[bool, str]]] = {}
         self._last_messages: list[LastMessage] = []
         self._unknown: set[str] = set()
+        self._words: dict[str, list[str]] = {}  # of such fields
         self._has_unknown_thoughts = False  # in such fields
         self._says_calls = False
         self._unknown_calls = UpstreamCalls(call.names)  # in such fields
@@ -173,6 +177,11 @@ class HealingReader(ChoiceReader):
                     for piece in call_pieces({"tool_calls": fields[name]}):
                         self._unknown_calls.add(piece)
             self._habits.saw_unknown(name)
+        for name in fields.keys() - KNOWN_FIELDS:
+            is_text = isinstance(fields[name], str) and name in OUTSIDE
+            words = words_of(fields[name] if is_text else {name: fields[name]})
+            # Some say the same in two fields of one value.
+            self._words.setdefault(name, []).append("".join(dict.fromkeys(words)))
 
     def _say(self, text: str, reasoning: bool) -> list[Event]:
         """Text of the upstream's: read at once, unless it is not known yet what it is."""
@@ -346,7 +355,9 @@ class HealingReader(ChoiceReader):
     @property
     def is_empty(self) -> bool:
         elsewhere = self._pieces or self._other_texts or self._last_messages or self._unknown
-        return super().is_empty and not (elsewhere or self._says_calls or any(self._calls))
+        has_words = any(map(any, self._words.values()))
+        is_said = elsewhere or has_words or self._says_calls or any(self._calls)
+        return super().is_empty and not is_said
 
     def _check_agreement(self, leaks: set[str]) -> None:
         """Raises a `BackendError` where the end says that there is more than was read: less is
@@ -375,9 +386,23 @@ class HealingReader(ChoiceReader):
             if not has_leaked and (call.name or call.arguments) and not _is_readable(call):
                 raise BackendError("the backend sent a call that cannot be read")
         has_lost_thoughts = self._has_unknown_thoughts and not message.reasoning
-        if self._unknown and (has_lost_thoughts or not (message.content or message.tool_calls)):
-            names = ", ".join(sorted(self._unknown))
+        has_nothing = has_lost_thoughts or not (message.content or message.tool_calls)
+        lost = self._lost_words(message.content or "") | (self._unknown if has_nothing else set())
+        if lost:
+            names = ", ".join(sorted(lost))
             raise BackendError(f"the backend answered in fields that are not known: {names}")
+
+    def _lost_words(self, content: str) -> set[str]:
+        """The names of unknown fields with text that was not read: where there is no content, or
+        beside the choices, where other servers have theirs."""
+        told = {content.strip(), self.sampled.strip()}
+        lost: set[str] = set()
+        for name, words in self._words.items():
+            text = "".join(words)
+            is_outside = name in OUTSIDE and not {text.strip(), words[-1].strip()} & told
+            if text and (is_outside or not (content or text.strip() in self.sampled)):
+                lost.add(name)
+        return lost
 
     @property
     def _is_cut(self) -> bool:
