@@ -547,6 +547,7 @@ def failed_wrapping(plan: Plan) -> None:
 def failed_status(plan: Plan) -> None:
     """As MiniMax ends what its filter stops, and Groq what it gives up."""
     failures: tuple[JsonObject, ...] = (
+        {"object": "error", "message": "out of memory"},
         {"base_resp": {"status_code": 1027, "status_msg": "output sensitive"}},
         {"x_groq": {"id": "req_1", "error": "over capacity"}},
     )
@@ -564,6 +565,13 @@ def transcripts(plan: Plan) -> None:
     for delta in deltas(plan):
         if isinstance(delta.get("content"), str):
             delta["audio"] = {"id": "audio_1", "transcript": delta.pop("content")}
+
+
+@on_events("arguments under a name that says nothing", "damage", has_calls)
+def payloads(plan: Plan) -> None:
+    for piece in call_pieces(plan):
+        if isinstance(function := piece.get("function"), dict) and "arguments" in function:
+            function["payload"] = function.pop("arguments")
 
 
 @on_events("one text beside the choices", "damage", streams)
@@ -627,6 +635,7 @@ RARER_DAMAGING: tuple[Change, ...] = (
     failed_status,
     transcripts,
     text_outside,
+    payloads,
     lists_of_messages,
     other_route("Messages", of_messages),
     other_route("Responses", of_responses),

@@ -280,6 +280,7 @@ FORMS: dict[str, Form] = {
         (
             HELLO + STOP + event({"code": 0, "message": "Success", "usage": {}}) + DONE,
             event({"code": 200, "msg": "ok", "choices": []}) + HELLO + STOP + DONE,
+            HELLO + event({"choices": [chosen(0, {}, "stop")], "error_code": 0}) + DONE,
         ),
     ),
     "the answer in two equal choices": Form(
@@ -325,6 +326,17 @@ FORMS: dict[str, Form] = {
             + called(piece(None, '{"a": 1}'))
             + CALLED
             + DONE,
+        ),
+    ),
+    "a name that grows with every piece": Form(
+        Answer(calls=ONE),
+        (
+            called(piece("ba", "", 0, "a")) + called(piece("bash", '{"a": 1}')) + CALLED,
+            called(piece("b", ""))
+            + called(piece("bas", ""))
+            + called(piece("bash", ""))
+            + called(piece("bash", '{"a": 1}'))
+            + CALLED,
         ),
     ),
     "a name that is repeated with every piece": Form(
@@ -653,6 +665,10 @@ FORMS: dict[str, Form] = {
             HELLO + event(FAILED) + STOP + DONE,
             HELLO + event({"status": "error", "why": "out of memory"}) + STOP + DONE,
             HELLO + event({"status": 500, "title": "out of memory"}) + STOP + DONE,
+            HELLO + STOP + event({"text": "out of memory", "error_code": 50001}) + DONE,
+            HELLO
+            + event({"object": "error", "why": "out of memory", "choices": [chosen(0, {}, "stop")]})
+            + DONE,
             HELLO + event({"success": False, "why": "out of memory"}) + STOP + DONE,
             HELLO + event({"data": {"success": False, "why": "out of memory"}}) + STOP + DONE,
         ),
@@ -742,6 +758,10 @@ FORMS: dict[str, Form] = {
         (
             called(piece("bash", '{"a": NaN}')) + CALLED,
             called(piece("bash", '{"a": 1}}')) + CALLED,
+            called({"index": 0, "function": {"name": "bash", "payload": {"a": 1}}}) + CALLED,
+            called({"index": 0, "function": {"name": "bash", "payload": '{"a"'}})
+            + called({"index": 0, "function": {"payload": ": 1}"}})
+            + CALLED,
             called(piece(None, '{"a": 1}', 0, "x")) + CALLED,
             called(BASH) + called(piece("read", '{"a', 1, "y")) + CALLED,
             called(piece("bash", "", 0, "x"), piece("read", "", 1, "y"))

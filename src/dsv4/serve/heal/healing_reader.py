@@ -518,7 +518,8 @@ def _grow(pieces: Sequence[str]) -> bool:
 
 
 def _is_readable(call: UpstreamCall) -> bool:
-    return bool(call.name) and object_text(call.arguments) is not None
+    is_lost = call.has_unknown and not call.arguments.strip()
+    return bool(call.name) and not is_lost and object_text(call.arguments) is not None
 
 
 def _more_of(said: str, text: str) -> str:

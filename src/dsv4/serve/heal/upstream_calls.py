@@ -34,6 +34,7 @@ class UpstreamCall:
         self.choice, self.number = number
         self._before = before
         self.name = ""
+        self.has_unknown = False  # what may be its arguments, under a name that nobody knows
         self.repeats_name = False  # with every piece
         self.repeats_id = False  # alone, when all of it was said: it is said once more
         self._pieces: list[str] = []
@@ -166,6 +167,7 @@ class UpstreamCalls:
         number = (choice, read_digits(piece.get("index")))  # some number nothing
         call = self._call_of(number, id, name, arguments)
         call.repeats_name = call.repeats_name or (bool(name) and name == call.name)
+        call.has_unknown = call.has_unknown or _has_unknown(piece.get("function"))
         call.name = self._joined(call.name, name)
         is_again = call.says(arguments)
         is_bare = bool(arguments) and not (id or name) and None not in (number[1], call.number)
@@ -257,11 +259,17 @@ class UpstreamCalls:
         return is_other or call.is_complete
 
     def _joined(self, name: str, piece: str) -> str:
-        """A name with a piece behind it: while no tool has the name, and one has both together."""
+        """A name with a piece behind it: while no tool has the name, and one has both together, or
+        begins with the piece, which has all of the name."""
         if not name:
             return piece
-        could_be = any(tool.startswith(name + piece) for tool in self._tool_names)
-        return name + piece if could_be and name not in self._tool_names else name
+        is_open = name not in self._tool_names
+        if is_open and piece.startswith(name) and self._begins_tool(piece):
+            return piece
+        return name + piece if is_open and self._begins_tool(name + piece) else name
+
+    def _begins_tool(self, name: str) -> bool:
+        return any(tool.startswith(name) for tool in self._tool_names)
 
     def drop(self, calls: Collection[UpstreamCall]) -> None:
         """Forgets calls that were sent twice."""
@@ -293,6 +301,20 @@ def _said_fields(piece: Mapping[str, Any]) -> dict[str, Any]:
 
 def _is_function(value: object) -> bool:
     return isinstance(value, dict) and not _FUNCTION.isdisjoint(value)
+
+
+def _has_unknown(function: object) -> bool:
+    """Whether a function has an object, or the text of one, where nobody knows what it is."""
+    fields = function if isinstance(function, dict) else {}
+    return any(
+        (isinstance(value, dict) and value) or (isinstance(value, str) and _OBJECT.match(value))
+        for name, value in fields.items()
+        if name not in _FUNCTION
+    )
+
+
+# The beginning of one that is not empty.
+_OBJECT = re.compile(r"\s*\{\s*[^\s}]")
 
 
 def _is_headed_again(call: UpstreamCall, number: int | None) -> bool:

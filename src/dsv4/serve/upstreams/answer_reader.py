@@ -218,7 +218,9 @@ def _without_empty_error(event: JsonObject) -> JsonObject:
 
 
 def _error_beside(event: JsonObject) -> object:
-    """What vendors say beside an answer that they give up: Groq and MiniMax."""
+    """What servers say beside an answer that they give up: Groq, MiniMax and FastChat."""
+    if event.get("object") == "error" or not _is_fine(event.get("error_code")):
+        return event
     of_groq, status = event.get("x_groq"), event.get("base_resp")
     if isinstance(of_groq, dict) and of_groq.get("error"):
         return of_groq["error"]
