@@ -574,6 +574,13 @@ def payloads(plan: Plan) -> None:
             function["payload"] = function.pop("arguments")
 
 
+@on_events("half of a character behind the text", "damage", streams)
+def last_half(plan: Plan) -> None:
+    plan.ascii = True
+    at = next(n for n, event in enumerate(plan.events) if has_reason(event))
+    plan.events.insert(at, plan.event({"content": "\ud83c"}))
+
+
 @on_events("one text beside the choices", "damage", streams)
 def text_outside(plan: Plan) -> None:
     said = [event for event in plan.events if first_delta(plan, event).get("content")]
@@ -635,6 +642,7 @@ RARER_DAMAGING: tuple[Change, ...] = (
     failed_status,
     transcripts,
     text_outside,
+    last_half,
     payloads,
     lists_of_messages,
     other_route("Messages", of_messages),

@@ -83,6 +83,7 @@ WHOLE: dict[str, Any] = {
         {"index": 0, "message": {"role": "assistant", "content": "Hello"}, "finish_reason": "stop"}
     ],
 }
+HALF = b"\\ud83c"
 LAST = {"message": {"content": "lo"}, "finish_reason": "stop"}
 LINES = (HELLO + STOP).replace(b"data: ", b"").replace(b"\n\n", b"\n")
 BASH = piece("bash", '{"a": 1}', id="call_1")
@@ -802,6 +803,13 @@ FORMS: dict[str, Form] = {
             event({"choices": [{"index": 0, "messages": [{"role": "a", "content": "Hello"}]}]})
             + STOP,
             event({"choices": [chosen(0, {}, "stop")], "items": [{"parts": [{"text": "Hello"}]}]}),
+        ),
+    ),
+    "half of a character at the end of a text": Form(
+        Failure("half of a character"),
+        (
+            (HELLO + text("#") + STOP + DONE).replace(b"#", HALF),
+            event(WHOLE).replace(b"Hello", b"Hello" + HALF),
         ),
     ),
     "text beside the choices that no delta has": Form(

@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeAlias
 
+from dsv4._completion.reasons import Ended, ended_by
 from dsv4._format.tokens import EOS
 from dsv4.api.request_fields import JsonObject
 from dsv4.errors import short_repr
@@ -61,6 +62,7 @@ class ChunkReader:
         self._read_event = read_event
         self._last: Chunk | None = None
         self.has_reason = False
+        self._is_cut = False  # as the reason says
         # As long as nothing speaks of an end, nor of an event that must be read in a thread.
         self.takes_more = True
         self._goes_on = False  # behind a reason: then it was none, and only an end of the stream is
@@ -127,6 +129,7 @@ class ChunkReader:
             self._goes_on = True
         if chunk.finish is not None:
             self.has_reason = True
+            self._is_cut = ended_by(chunk.finish) not in (Ended.END, Ended.STOP)
         if chunk.ids or chunk.text or self._last is None:
             self._last = chunk
 
@@ -154,6 +157,8 @@ class ChunkReader:
         has_end = self.has_reason or _ends_with_eos(self._last)
         if not has_end or (self._goes_on and not self.is_done):
             raise BackendError(_CUT[self.is_done])
+        if self._answer.has_half and not self._is_cut:
+            raise BackendError("the backend's text ends in half of a character")
 
 
 class AnswerChunks(AsyncGenerator[Chunk, None]):

@@ -58,6 +58,11 @@ class AnswerReader:
         return self._has_begun and not self._halves and self._sse.is_between_events
 
     @property
+    def has_half(self) -> bool:
+        """Whether a text of the answer ends in half of a character."""
+        return any("logprobs" not in place for place in self._halves)
+
+    @property
     def held_size(self) -> int:
         """How many bytes have come of the next event."""
         return (self._bare or self._sse).held_size
