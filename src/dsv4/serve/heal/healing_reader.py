@@ -115,7 +115,8 @@ class HealingReader(ChoiceReader):
         self._other_texts: dict[int, list[tuple[bool, str]]] = {}
         self._last_messages: list[LastMessage] = []
         self._unknown: set[str] = set()
-        self._words: dict[str, list[str]] = {}  # of such fields
+        # Of such fields, by who says it: a choice or a message.
+        self._words: dict[tuple[object, str], list[str]] = {}
         self._has_unknown_thoughts = False  # in such fields
         self._says_calls = False
         self._unknown_calls = UpstreamCalls(call.names)  # in such fields
@@ -153,8 +154,8 @@ class HealingReader(ChoiceReader):
             self._last_messages.append(delta)
             return []
         fields = with_known_names(delta)
-        self._note_unknown(fields)
         number = delta.number if isinstance(delta, OtherChoice) else None
+        self._note_unknown(fields, number)
         for piece in call_pieces(fields):
             self._calls.add(piece, number or 0)
         texts = [(is_reasoning, text) for is_reasoning, text in spoken_texts(fields) if text]
@@ -167,7 +168,7 @@ class HealingReader(ChoiceReader):
             events += self._say("".join(text for _, text in parts), kind)
         return events
 
-    def _note_unknown(self, fields: Mapping[str, Any]) -> None:
+    def _note_unknown(self, fields: Mapping[str, Any], speaker: object) -> None:
         for name in unknown_fields(fields):
             self._unknown.add(name)
             self._has_unknown_thoughts |= has_thoughts(fields[name])
@@ -181,7 +182,7 @@ class HealingReader(ChoiceReader):
             is_text = isinstance(fields[name], str) and name in OUTSIDE
             words = words_of(fields[name] if is_text else {name: fields[name]})
             # Some say the same in two fields of one value.
-            self._words.setdefault(name, []).append("".join(dict.fromkeys(words)))
+            self._words.setdefault((speaker, name), []).append("".join(dict.fromkeys(words)))
 
     def _say(self, text: str, reasoning: bool) -> list[Event]:
         """Text of the upstream's: read at once, unless it is not known yet what it is."""
@@ -330,7 +331,7 @@ class HealingReader(ChoiceReader):
 
     def _rest_of_message(self, message: Mapping[str, Any]) -> list[Event]:
         """What a message has more than its deltas."""
-        self._note_unknown(message)
+        self._note_unknown(message, object())
         calls = UpstreamCalls(self._call.names)
         for piece in call_pieces(message):
             calls.add(piece)
@@ -397,10 +398,11 @@ class HealingReader(ChoiceReader):
         beside the choices, where other servers have theirs."""
         told = {content.strip(), self.sampled.strip()}
         lost: set[str] = set()
-        for name, words in self._words.items():
+        for (_, name), words in self._words.items():
             text = "".join(words)
             is_outside = name in OUTSIDE and not {text.strip(), words[-1].strip()} & told
-            if text and (is_outside or not (content or text.strip() in self.sampled)):
+            may_be_more = not content or name == "audio"  # which is the content, heard
+            if text and (is_outside or (may_be_more and text.strip() not in self.sampled)):
                 lost.add(name)
         return lost
 
