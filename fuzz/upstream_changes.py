@@ -574,7 +574,7 @@ def coding(name: str, header: str, pack: Callable[[Plan, bytes], bytes]) -> Chan
 
 
 def multi_line(text: str) -> str:
-    lines = json.dumps(json.loads(text), ensure_ascii=False, indent=1).split("\n")
+    lines = json.dumps(json.loads(text), ensure_ascii=text.isascii(), indent=1).split("\n")
     return "".join(f"data: {line}\n" for line in lines) + "\n"
 
 
