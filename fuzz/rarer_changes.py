@@ -562,8 +562,10 @@ def texts_of(plan: Plan) -> list[str]:
 
 @on_events("the content as a transcript of what is heard", "damage", has_content)
 def transcripts(plan: Plan) -> None:
+    thought = "".join(str(delta.get("reasoning_content") or "") for delta in deltas(plan))
     for delta in deltas(plan):
-        if isinstance(delta.get("content"), str):
+        # Words of the thought alone may be there to be heard as well.
+        if isinstance(delta.get("content"), str) and delta["content"] not in thought:
             delta["audio"] = {"id": "audio_1", "transcript": delta.pop("content")}
 
 
@@ -578,7 +580,11 @@ def payloads(plan: Plan) -> None:
 def last_half(plan: Plan) -> None:
     plan.ascii = True
     at = next(n for n, event in enumerate(plan.events) if has_reason(event))
-    plan.events.insert(at, plan.event({"content": "\ud83c"}))
+    delta = first_delta(plan, plan.events[at])
+    if isinstance(delta.get("content"), str):
+        delta["content"] += "\ud83c"
+    else:
+        plan.events.insert(at, plan.event({"content": "\ud83c"}))
 
 
 @on_events("one text beside the choices", "damage", streams)
@@ -679,6 +685,10 @@ RARER_CLASHES: tuple[set[str], ...] = (
         {"message: each delta again as a message", f"choice form: {deltas} that nobody knows"}
         for deltas in ("deltas under a name", "one delta under a name")
     ),
+    # The two go by the same name, and nothing is left.
+    {"message", "damage: deltas in a list of messages"},
+    # What ended with the length says that it has not.
+    {"empty reasons: a reason in every event", "damage: cut where the length ends"},
     # What comes once more is to have come before.
     {"call repeats: a call once more, with its id", "message: arguments only in a last message"},
     # The beginning of a name, twice, is that of two calls.

@@ -108,14 +108,15 @@ def words_of(value: object) -> list[str]:
         if isinstance(each, str):
             words.append(each)
         elif isinstance(each, list):
-            left += (item for item in each if not isinstance(item, str))
+            left += each
         elif isinstance(each, dict):
             left += (each[name] for name in each if _may_have_words(name, each[name]))
     return words
 
 
 def _may_have_words(name: str, value: object) -> bool:
-    is_text = name in _WORDS or not isinstance(value, str)
+    texts = value if isinstance(value, list) else [value]
+    is_text = name in _WORDS or not any(isinstance(text, str) for text in texts)
     return is_text and _MATERIAL.search(name) is None
 
 

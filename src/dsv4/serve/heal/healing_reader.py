@@ -179,8 +179,7 @@ class HealingReader(ChoiceReader):
                         self._unknown_calls.add(piece)
             self._habits.saw_unknown(name)
         for name in fields.keys() - KNOWN_FIELDS:
-            is_text = isinstance(fields[name], str) and name in OUTSIDE
-            words = words_of(fields[name] if is_text else {name: fields[name]})
+            words = words_of(fields[name] if name in OUTSIDE else {name: fields[name]})
             # Some say the same in two fields of one value.
             self._words.setdefault((speaker, name), []).append("".join(dict.fromkeys(words)))
 

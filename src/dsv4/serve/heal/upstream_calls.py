@@ -313,8 +313,8 @@ def _has_unknown(function: object) -> bool:
     )
 
 
-# The beginning of one, unless it is all of an empty one.
-_OBJECT = re.compile(r"\s*\{(?!\s*\}\s*$)")
+# The beginning of one, or of the text of its text, unless it is all of an empty one.
+_OBJECT = re.compile(r'\s*"?\s*\{(?!\s*\}[\s"]*$)')
 
 
 def _is_headed_again(call: UpstreamCall, number: int | None) -> bool:
