@@ -759,7 +759,10 @@ FORMS: dict[str, Form] = {
         (
             called(piece("bash", '{"a": NaN}')) + CALLED,
             called(piece("bash", '{"a": 1}}')) + CALLED,
-            called({"index": 0, "function": {"name": "bash", "payload": {"a": 1}}}) + CALLED,
+            *(
+                called({"index": 0, "function": {"name": "bash", "payload": payload}}) + CALLED
+                for payload in ({"a": 1}, json.dumps('{"a": 1}'))
+            ),
             called({"index": 0, "function": {"name": "bash", "payload": '{"a"'}})
             + called({"index": 0, "function": {"payload": ": 1}"}})
             + CALLED,
@@ -816,6 +819,7 @@ FORMS: dict[str, Form] = {
         Failure("fields that are not known"),
         (
             HELLO + event({"text": " more", "choices": []}) + STOP + DONE,
+            HELLO + event({"text": [" more"], "choices": []}) + STOP + DONE,
             text("Hel") + event({"output_text": "lo"}) + STOP,
             HELLO + event({"type": "text_delta", "delta": {"text": " more"}}) + STOP,
             choice({"audio": {"transcript": "Hello"}}) + called(BASH) + CALLED,
