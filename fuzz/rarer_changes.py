@@ -562,10 +562,10 @@ def texts_of(plan: Plan) -> list[str]:
 
 @on_events("the content as a transcript of what is heard", "damage", has_content)
 def transcripts(plan: Plan) -> None:
-    thought = "".join(str(delta.get("reasoning_content") or "") for delta in deltas(plan))
+    if plan.good.content.strip() in plan.good.reasoning:
+        return  # the words of the thought may be there to be heard as well
     for delta in deltas(plan):
-        # Words of the thought alone may be there to be heard as well.
-        if isinstance(delta.get("content"), str) and delta["content"] not in thought:
+        if isinstance(delta.get("content"), str):
             delta["audio"] = {"id": "audio_1", "transcript": delta.pop("content")}
 
 

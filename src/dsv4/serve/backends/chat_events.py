@@ -71,7 +71,12 @@ class ChatEvents:
                 delta if isinstance(delta, LastMessage) else OtherChoice(number, delta)
                 for delta in said
             ]
-        chunks = [Chunk(delta=delta) for delta in said or (unread(choice, "choice"),)]
+        others = unread(choice, "choice")
+        if said:  # one of the others may be what was read
+            others = {name: others[name] for name in OUTSIDE if name in others}
+        if others or not said:
+            said = [*said, others]
+        chunks = [Chunk(delta=delta) for delta in said]
         chunks[0].logprobs = _chat_logprobs(choice.get("logprobs"))
         vllm.with_end(chunks[-1], choice, {})
         return chunks
@@ -101,7 +106,7 @@ class ChatEvents:
         elif choice.get("text") and not any(each.get("content") for each in said):
             said.append({"content": choice["text"]})
         if said and self._has_deltas is None:
-            self._has_deltas = not choice.get("message")
+            self._has_deltas = not isinstance(choice.get("message"), dict)
         return said
 
 

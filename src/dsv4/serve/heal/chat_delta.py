@@ -60,13 +60,11 @@ _MATERIAL = re.compile(
     "search|citation|source|document|retriev|ground|filter|verbose|annotation"
     "|arguments|input|args|parameters"
 )
-# What is text where it stands in an event beside its choices.
-OUTSIDE = tuple(
-    f"event.{name}"
-    for name in (
-        *("content", "text", "delta", "response", "output", "answer"),
-        *("generated_text", "completion", "output_text"),
-    )
+# What is text where it stands in an event beside its choices, or in a choice as Azure streams it.
+OUTSIDE = (
+    *("event.content", "event.text", "event.delta", "event.response", "event.output"),
+    *("event.answer", "event.generated_text", "event.completion", "event.output_text"),
+    "choice.messages",
 )
 # What is encrypted or a reference has nothing to show, and calls are read by `call_pieces`.
 _WITHOUT_TEXT = ("reasoning.encrypted", "redacted_thinking", "reference", "tool_use")

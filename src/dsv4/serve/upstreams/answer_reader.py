@@ -218,7 +218,7 @@ def _without_empty_error(event: JsonObject) -> JsonObject:
     """An event without an error that has nothing in it, which some write beside an answer."""
     error = event.get("error")
     is_empty = isinstance(error, dict) and all(map(_is_fine, error.values()))
-    is_answer = event.get("choices") or event.get("usage")
+    is_answer = isinstance(event.get("choices"), (list, dict)) or event.get("usage")
     return {**event, "error": None} if is_empty and is_answer else event
 
 
