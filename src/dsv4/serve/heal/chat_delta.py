@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from dsv4.errors import short_repr
@@ -228,13 +228,18 @@ def call_pieces(delta: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
             raise _garbage(piece["function"], f"tool_calls[{n}].function")
     yield from _in_order(pieces or [])
     old = delta.get("function_call")  # of servers from before tools; some write both
-    is_said = any(piece.get("function") == old for piece in pieces or ())
-    if old and isinstance(old, dict) and not is_said:
+    if old and isinstance(old, dict) and not _is_said(old, pieces or ()):
         yield _said_elsewhere(old, delta) or {"index": 0, "function": old}
     content = delta.get("content")
     for part in content if isinstance(content, list) else ():
         if isinstance(part, dict) and part.get("type") == "tool_use":
             yield part
+
+
+def _is_said(function: Mapping[str, Any], pieces: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether one of the pieces beside it is of the same call, though it may say more of it."""
+    name = function.get("name")
+    return any((piece.get("function") or {}).get("name") == name for piece in pieces)
 
 
 def _said_elsewhere(function: Mapping[str, Any], delta: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -519,7 +519,7 @@ def _grow(pieces: Sequence[str]) -> bool:
 
 
 def _is_readable(call: UpstreamCall) -> bool:
-    is_lost = call.has_unknown and not call.arguments.strip()
+    is_lost = call.has_unknown and call.says_nothing
     return bool(call.name) and not is_lost and object_text(call.arguments) is not None
 
 
