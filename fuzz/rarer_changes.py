@@ -590,7 +590,8 @@ def last_half(plan: Plan) -> None:
 @on_events("one text beside the choices", "damage", streams)
 def text_outside(plan: Plan) -> None:
     said = [event for event in plan.events if first_delta(plan, event).get("content")]
-    if said and "message" not in str(plan.on_events):
+    is_thought = plan.good.content.strip() in plan.good.reasoning  # and may be there once more
+    if said and not is_thought and "message" not in str(plan.on_events):
         event = plan.rng.choice(said)
         event["choices"], event["text"] = [], first_delta(plan, event)["content"]
 
@@ -689,6 +690,11 @@ RARER_CLASHES: tuple[set[str], ...] = (
     {"message", "damage: deltas in a list of messages"},
     # What ended with the length says that it has not.
     {"empty reasons: a reason in every event", "damage: cut where the length ends"},
+    # In one list, as in a last message, all would have one key.
+    {
+        "call grouping: the calls are numbered by their keys",
+        "call numbers: every call is number 0",
+    },
     # What comes once more is to have come before.
     {"call repeats: a call once more, with its id", "message: arguments only in a last message"},
     # The beginning of a name, twice, is that of two calls.

@@ -153,9 +153,16 @@ def looks_like_calls(value: object) -> bool:
     for each in values if isinstance(values, list) else ():
         if not isinstance(each, dict):
             continue
-        if "function" in each or ("name" in each and ("arguments" in each or "input" in each)):
+        if "function" in each or any(map(_is_made, (each, *each.values()))):
             return True
     return False
+
+
+def _is_made(value: object) -> bool:
+    """Whether a value has the name and the arguments of a call."""
+    return (
+        isinstance(value, dict) and "name" in value and ("arguments" in value or "input" in value)
+    )
 
 
 def has_thoughts(value: object) -> bool:
@@ -238,8 +245,8 @@ def call_pieces(delta: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 def _is_said(function: Mapping[str, Any], pieces: Iterable[Mapping[str, Any]]) -> bool:
     """Whether one of the pieces beside it is of the same call, though it may say more of it."""
-    name = function.get("name")
-    return any((piece.get("function") or {}).get("name") == name for piece in pieces)
+    others = [piece["function"] for piece in pieces if piece.get("function")]
+    return any(other.get("name") == function.get("name") for other in others)
 
 
 def _said_elsewhere(function: Mapping[str, Any], delta: Mapping[str, Any]) -> Mapping[str, Any]:

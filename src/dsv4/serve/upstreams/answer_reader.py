@@ -150,8 +150,6 @@ class AnswerReader:
         half = self._halves.pop(place, "") if value else ""
         # A message beside deltas begins anew with each event.
         begins_anew = "message" in place and not _SECOND_HALF.match(value)
-        if begins_anew:  # and has the whole of what a delta has begun
-            self._halves.pop(tuple("delta" if n == "message" else n for n in place), None)
         text = value if begins_anew else half + value
         if _FIRST_HALF.match(text[-1:]) and place != _CUMULATIVE:
             self._halves[place], text = text[-1], text[:-1]
