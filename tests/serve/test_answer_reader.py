@@ -84,6 +84,13 @@ WHOLE: dict[str, Any] = {
     ],
 }
 HALF = b"\\ud83c"
+
+
+def halves(body: bytes) -> bytes:
+    """A body with the two halves of a character as JSON escapes them."""
+    return body.replace(b"#", HALF).replace(b"~", b"\\udf89")
+
+
 LAST = {"message": {"content": "lo"}, "finish_reason": "stop"}
 LINES = (HELLO + STOP).replace(b"data: ", b"").replace(b"\n\n", b"\n")
 BASH = piece("bash", '{"a": 1}', id="call_1")
@@ -237,6 +244,18 @@ FORMS: dict[str, Form] = {
             + HELLO
             + STOP
             + DONE,
+        ),
+    ),
+    "a character in two halves, or half of it before a last message": Form(
+        Answer("a\N{PARTY POPPER}b"),
+        (
+            halves(text("a#") + text("~b")) + STOP + DONE,
+            halves(text("a#") + event({"choices": [{"message": {"content": "a#~b"}}]})) + STOP,
+            halves(
+                event({"choices": [{"delta": {"content": "a#"}, "message": {"content": "a#~"}}]})
+                + event({"choices": [{"delta": {"content": "~b"}, "message": {"content": "a#~b"}}]})
+                + STOP
+            ),
         ),
     ),
     "`text` in place of `delta`": Form(

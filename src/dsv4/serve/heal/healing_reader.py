@@ -138,7 +138,7 @@ class HealingReader(ChoiceReader):
             return None
         shown = self._parser.pass_by(text, kind)
         if shown is not None:
-            self._growth[reasoning].note(text)
+            self._growth[self._in_reasoning].note(text)
             self.sampled_text.append(text)
             if shown:
                 self._log.add_text(shown, kind)

@@ -47,6 +47,7 @@ class AnswerReader:
         """`key` is the gateway's own, which is never told."""
         self._key = key
         self._halves: dict[_Place, str] = {}
+        self._settled: set[_Place] = set()  # halves that a message has whole, behind its deltas
         self._sse = SseReader()
         self._bare: BareJson | None = None  # where the body is JSON without events
         self._has_begun = False
@@ -60,7 +61,8 @@ class AnswerReader:
     @property
     def has_half(self) -> bool:
         """Whether a text of the answer ends in half of a character."""
-        return any("logprobs" not in place for place in self._halves)
+        left = self._halves.keys() - self._settled
+        return any("logprobs" not in place for place in left)
 
     @property
     def held_size(self) -> int:
@@ -153,7 +155,19 @@ class AnswerReader:
         text = value if begins_anew else half + value
         if _FIRST_HALF.match(text[-1:]) and place != _CUMULATIVE:
             self._halves[place], text = text[-1], text[:-1]
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+            self._settled.discard(place)
+        joined = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        if begins_anew:
+            self._settle(tuple("delta" if n == "message" else n for n in place), joined)
+        return joined
+
+    def _settle(self, place: _Place, message: str) -> None:
+        """Notes that the half with which the deltas end may be the last of them: a message has its
+        character."""
+        half = self._halves.get(place)
+        # As UTF-16 makes the first half of a character beyond the first 65,536.
+        if half and any(0xD7C0 + (ord(each) >> 10) == ord(half) for each in message):
+            self._settled.add(place)
 
 
 def _is_end(data: bytes) -> bool:
@@ -281,5 +295,6 @@ _BACKSLASH = ord("\\")
 _HALF = re.compile(rb"\\u[dD]")
 _FIRST_HALF = re.compile("[\ud800-\udbff]")
 _SECOND_HALF = re.compile("[\udc00-\udfff]")
+
 # SGLang's text begins anew with each event.
 _CUMULATIVE = ("text",)
