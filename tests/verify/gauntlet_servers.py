@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
+from functools import cache, cached_property
+from typing import Any, TypeAlias
 
 from stand_ins import FORECASTER, StandIn, server
 from unknown_faults import UNKNOWN_FAULTS, Body
@@ -30,14 +30,31 @@ V4_BASES = [
 
 @dataclass(frozen=True)
 class GauntletServer:
-    """A server, the faults that may be named of it, and the `names` of which one should be: those
-    of one fault that has several, because its prompts are the same."""
+    """A server, and the faults that may be named of it."""
 
     name: str
     make: Callable[[], StandIn]
     truth: Hypothesis
     allowed: frozenset[str] = frozenset()
-    names: tuple[frozenset[str], ...] = ()
+
+
+class Listed:
+    """A server with a listed fault, and the `names` of which one should be said: those of one fault
+    that has several, because its prompts are the same. To find them takes a while."""
+
+    def __init__(self, truth: Hypothesis) -> None:
+        self.name, self.truth = f"{truth}", truth
+
+    def make(self) -> StandIn:
+        return StandIn(self.truth)
+
+    @cached_property
+    def names(self) -> tuple[frozenset[str], ...]:
+        return tuple(_names(self.truth))
+
+    @property
+    def allowed(self) -> frozenset[str]:
+        return frozenset().union(*self.names)
 
 
 # Clean, and listed.
@@ -62,7 +79,8 @@ def clean() -> list[GauntletServer]:
     ]
 
 
-def listed() -> list[GauntletServer]:
+@cache
+def listed() -> list[Listed]:
     faults = [
         f
         for n, f in enumerate(variants())
@@ -73,11 +91,7 @@ def listed() -> list[GauntletServer]:
     for n in range(LISTED):
         fault = faults[int(n * step)]
         having = [BASES[(n + m) % len(BASES)].having(fault) for m in range(len(BASES))]
-        truth = next(each for each in having if is_visible(each))
-        names = tuple(_names(truth))
-        allowed = frozenset().union(*names)
-        make = lambda truth=truth: StandIn(truth)  # noqa: E731
-        found.append(GauntletServer(f"{truth}", make, truth, allowed, names))
+        found.append(Listed(next(each for each in having if is_visible(each))))
     return found
 
 
@@ -343,10 +357,16 @@ def noisy() -> list[GauntletServer]:
     return found[:NOISY]
 
 
-KINDS = {"clean": clean, "listed": listed, "unlisted": unlisted, "noisy": noisy}
+AnyServer: TypeAlias = GauntletServer | Listed
+KINDS: dict[str, Callable[[], Sequence[AnyServer]]] = {
+    "clean": clean,
+    "listed": listed,
+    "unlisted": unlisted,
+    "noisy": noisy,
+}
 
 
 @cache
-def servers_of(kind: str) -> list[GauntletServer]:
-    """All servers of one kind: to find out what can be seen of each takes seconds."""
+def servers_of(kind: str) -> Sequence[AnyServer]:
+    """All servers of one kind: to find out what can be seen of each takes a while."""
     return KINDS[kind]()

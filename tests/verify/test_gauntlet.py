@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from gauntlet_servers import KINDS, GauntletServer, servers_of
+from gauntlet_servers import KINDS, AnyServer, Listed, listed, servers_of
 from stand_ins import FORECASTER, LookAmong
 
 from dsv4.profiles.fault_table import FAULTS
@@ -27,14 +27,14 @@ LEAST_NAMED = 95
 QUICK_REQUESTS = 8
 
 
-def report_on(each: GauntletServer, mode: Any) -> Report | None:
+def report_on(each: AnyServer, mode: Any) -> Report | None:
     try:
         return run(each.make(), forecaster=FORECASTER, mode=mode)
     except ServerProblem:  # a sentence in place of a report
         return None
 
 
-def servers_like(each: GauntletServer) -> Sequence[Hypothesis]:
+def servers_like(each: AnyServer) -> Sequence[Hypothesis]:
     return [server for server in clean_servers() if server.dialect == each.truth.dialect]
 
 
@@ -44,7 +44,7 @@ def accused(report: Report) -> set[str]:
     return {id for id in {*named, *report.verdict.faults} if FAULTS[id].group != "safety"}
 
 
-def is_named(each: GauntletServer, report: Report) -> bool:
+def is_named(each: Listed, report: Report) -> bool:
     """Whether the faults are named, or stand in one entry with those that no request tells from
     them: their prompts have as many tokens, whatever is asked."""
     verdict = report.verdict
@@ -63,7 +63,7 @@ def is_named(each: GauntletServer, report: Report) -> bool:
     )
 
 
-def is_called_possible(each: GauntletServer, report: Report) -> bool:
+def is_called_possible(each: Listed, report: Report) -> bool:
     """Whether the faults are those of the only explanation, which more requests would confirm."""
     verdict = report.verdict
     best = verdict.best
@@ -99,7 +99,7 @@ def test_clean_servers_are_clean(mode: str) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_listed_faults_are_named(mode: str) -> None:
-    servers = part(servers_of("listed"), 11)
+    servers = part(listed(), 11)
     missed = []
     for each in servers:
         report = report_on(each, mode)
