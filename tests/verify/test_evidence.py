@@ -198,7 +198,7 @@ ODD_USAGE = {
 
 
 class TestUsage:
-    @each_row("name", [(name,) for name in part(list(ODD_USAGE), 4)])
+    @each_row("name", [(name,) for name in part(list(ODD_USAGE), 8)])
     def test_it_is_read_as_a_whole(self, name: str) -> None:
         usage, faults, outcome = ODD_USAGE[name]
         report = report_on(Counting(usage))

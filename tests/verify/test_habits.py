@@ -155,17 +155,17 @@ class TestCountsThatAreRepeated:
         ]
 
     @pytest.mark.parametrize("ending", [last_message, last_message_and_tools, last_of_user])
-    @pytest.mark.parametrize("truth", part(SERVERS, 9), ids=str)
+    @pytest.mark.parametrize("truth", part(SERVERS, 17), ids=str)
     def test_are_told(self, truth: Hypothesis, ending: Callable[[Any], object]) -> None:
         found = repeated_counts(self.observations(truth, ending))
         assert found is not None
         assert found[0] == "counts-repeated"
 
-    @pytest.mark.parametrize("truth", part(SERVERS, 9), ids=str)
+    @pytest.mark.parametrize("truth", part(SERVERS, 17), ids=str)
     def test_are_of_many_requests(self, truth: Hypothesis) -> None:
         assert repeated_counts(self.observations(truth, last_message)[:12]) is None
 
-    @pytest.mark.parametrize("truth", part(SERVERS, 9), ids=str)
+    @pytest.mark.parametrize("truth", part(SERVERS, 17), ids=str)
     def test_are_no_counts_of_prompts(self, truth: Hypothesis) -> None:
         assert repeated_counts(self.observations(truth, lambda body: body)) is None
 
@@ -179,7 +179,7 @@ class TestWhatOnlyCrowdedRequestsShow:
         count: int = reply.body["usage"]["prompt_tokens"]
         return count
 
-    @pytest.mark.parametrize("truth", part(SERVERS, 5), ids=str)
+    @pytest.mark.parametrize("truth", part(SERVERS, 9), ids=str)
     def test_each_changes_the_count_by_a_number_of_its_own(self, truth: Hypothesis) -> None:
         clean = self.count(truth)
         off = {id: self.count(truth, changed=f.change) - clean for id, f in CROWDED_FAULTS.items()}
@@ -187,7 +187,7 @@ class TestWhatOnlyCrowdedRequestsShow:
         assert len(set(off.values())) == len(off), off
 
     @pytest.mark.parametrize("mode", ["default", "quick"])
-    @pytest.mark.parametrize("id", part(list(LOST_OR_CLEANED), 64))
+    @pytest.mark.parametrize("id", part(list(LOST_OR_CLEANED), 128))
     def test_no_server_that_loses_them_is_clean(self, id: str, mode: Any) -> None:
         first = list(LOST_OR_CLEANED).index(id) % len(SERVERS)
         for truth in SERVERS if ALL else SERVERS[first : first + 1]:

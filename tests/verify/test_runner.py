@@ -213,7 +213,7 @@ class TestUnknownFaults:
         look_among([each for each in clean_servers() if each.dialect == dialect])
 
     @pytest.mark.usefixtures("fewer_servers")
-    @pytest.mark.parametrize(("id", "profile", "dialect"), part(UNKNOWN, 26))
+    @pytest.mark.parametrize(("id", "profile", "dialect"), part(UNKNOWN, 52))
     def test_they_are_not_explained_and_in_the_right_group(
         self, id: str, profile: str, dialect: str
     ) -> None:
@@ -223,7 +223,7 @@ class TestUnknownFaults:
         assert report.to_dict()["prompt"]["profile"] == profile
 
     @pytest.mark.usefixtures("fewer_servers")
-    @pytest.mark.parametrize(("fault", "profile", "dialect"), part(UNKNOWN, 24))
+    @pytest.mark.parametrize(("fault", "profile", "dialect"), part(UNKNOWN, 48))
     def test_few_requests_name_nothing_false_either(
         self, fault: str, profile: str, dialect: str
     ) -> None:
@@ -233,7 +233,7 @@ class TestUnknownFaults:
         assert report.verdict.faults == () or (fault, profile) in COINCIDENCES
         assert client.requests <= MOST_QUICK + len(ROUTES)
 
-    @pytest.mark.parametrize("fault", part([*UNCOUNTED_FAULTS.values()], 2))
+    @pytest.mark.parametrize("fault", part([*UNCOUNTED_FAULTS.values()], 4))
     def test_prompts_show_what_counts_do_not(
         self, fault: UnknownFault, look_among: LookAmong
     ) -> None:
