@@ -9,14 +9,13 @@ from dsv4.serve.backend import Chunk, Logprob, read_digits, read_finish
 from dsv4.serve.backends import vllm
 from dsv4.serve.heal.chat_delta import (
     BESIDE_DELTAS,
-    OUTSIDE,
     LastMessage,
     OtherChoice,
     delta_by_any_name,
     speaks,
-    unread,
     with_known_names,
 )
+from dsv4.serve.heal.unknown_fields import OUTSIDE, unread
 
 # What a choice may have besides a delta.
 _BESIDE = (*BESIDE_DELTAS, "text")

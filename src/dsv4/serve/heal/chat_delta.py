@@ -52,20 +52,7 @@ _PARTS: dict[str | None, bool] = {
 }
 # Where a part has its text, and which of these are reasoning.
 _THOUGHTS = ("thinking", "reasoningContent", "reasoningText")
-_PART_TEXTS = ("text", "summary", "refusal", "content", *_THOUGHTS)
-# Where text stands in a value that nobody knows, and what is no part of an answer although it has
-# text: what was searched or asked, and what a call is made with.
-_WORDS = (*_PART_TEXTS, "reasoning_content", "reasoning_text", "transcript", "output_text")
-_MATERIAL = re.compile(
-    "search|citation|source|document|retriev|ground|filter|verbose|annotation"
-    "|arguments|input|args|parameters"
-)
-# What is text where it stands in an event beside its choices, or in a choice as Azure streams it.
-OUTSIDE = (
-    *("event.content", "event.text", "event.delta", "event.response", "event.output"),
-    *("event.answer", "event.generated_text", "event.completion", "event.output_text"),
-    "choice.messages",
-)
+PART_TEXTS = ("text", "summary", "refusal", "content", *_THOUGHTS)
 # What is encrypted or a reference has nothing to show, and calls are read by `call_pieces`.
 _WITHOUT_TEXT = ("reasoning.encrypted", "redacted_thinking", "reference", "tool_use")
 # What a part has beside its text, or alone in an event of its own.
@@ -98,33 +85,6 @@ def unknown_fields(delta: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def words_of(value: object) -> list[str]:
-    """The texts in a value that nobody knows, at whatever depth."""
-    words: list[str] = []
-    left = [value]
-    for each in left:  # which grows
-        if isinstance(each, str):
-            words.append(each)
-        elif isinstance(each, list):
-            left += each
-        elif isinstance(each, dict):
-            left += (each[name] for name in each if _may_have_words(name, each[name]))
-    return words
-
-
-def _may_have_words(name: str, value: object) -> bool:
-    texts = value if isinstance(value, list) else [value]
-    is_text = name in _WORDS or not any(isinstance(text, str) for text in texts)
-    return is_text and _MATERIAL.search(name) is None
-
-
-def unread(fields: Mapping[str, Any], place: str) -> dict[str, Any]:
-    """What an event or a choice says in fields that nobody knows."""
-    unknown = {name: fields[name] for name in fields if name not in (*KNOWN_FIELDS, "choices")}
-    said = {name for name, item in unknown.items() if "".join(words_of({name: item})).strip()}
-    return {f"{place}.{name}": unknown[name] for name in said}
-
-
 def delta_by_any_name(choice: Mapping[str, Any]) -> dict[str, Any]:
     """What a choice says under a name that nobody knows, where it has no other place."""
     for name, value in choice.items():
@@ -144,7 +104,7 @@ def speaks(fields: Mapping[str, Any]) -> bool:
 
 def _has_text(value: object) -> bool:
     """Whether a value has the form of a part of a text."""
-    return isinstance(value, dict) and any(value.get(name) for name in _PART_TEXTS)
+    return isinstance(value, dict) and any(value.get(name) for name in PART_TEXTS)
 
 
 def looks_like_calls(value: object) -> bool:
@@ -213,7 +173,7 @@ def _part_texts(part: object, place: str) -> Iterator[SpokenText]:
     kind = part.get("type")
     if kind in _WITHOUT_TEXT:
         return
-    names = [name for name in _PART_TEXTS if name in part]
+    names = [name for name in PART_TEXTS if name in part]
     if kind not in _PARTS or not (names or _OPAQUE.issuperset(part)):
         raise _garbage(part, place)
     for name in names:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from itertools import chain, groupby
 from operator import itemgetter
 from typing import Any, Literal
@@ -35,18 +34,14 @@ from dsv4.api.api_request import protocol_call_id
 from dsv4.serve.backend import BackendError, Chunk, read_text
 from dsv4.serve.choice_reader import ChoiceReader
 from dsv4.serve.heal.chat_delta import (
-    KNOWN_FIELDS,
-    OUTSIDE,
     LastMessage,
     OtherChoice,
     call_pieces,
-    has_thoughts,
-    looks_like_calls,
     spoken_texts,
     unknown_fields,
     with_known_names,
-    words_of,
 )
+from dsv4.serve.heal.unknown_fields import UnknownFields
 from dsv4.serve.heal.upstream_calls import (
     UpstreamCall,
     UpstreamCalls,
@@ -114,12 +109,8 @@ class HealingReader(ChoiceReader):
         # behind the deltas, fields that nobody knows.
         self._other_texts: dict[int, list[tuple[bool, str]]] = {}
         self._last_messages: list[LastMessage] = []
-        self._unknown: set[str] = set()
-        # Of such fields, by who says it: a choice or a message.
-        self._words: dict[tuple[object, str], list[str]] = {}
-        self._has_unknown_thoughts = False  # in such fields
-        self._says_calls = False
-        self._unknown_calls = UpstreamCalls(call.names)  # in such fields
+        self._unknown = UnknownFields(call.names)
+        self._says_calls = False  # by its reason
 
     def _read(self, chunk: Chunk) -> list[Event]:
         self.id = self.id or read_text(chunk.id)
@@ -169,19 +160,8 @@ class HealingReader(ChoiceReader):
         return events
 
     def _note_unknown(self, fields: Mapping[str, Any], speaker: object) -> None:
-        for name in unknown_fields(fields):
-            self._unknown.add(name)
-            self._has_unknown_thoughts |= has_thoughts(fields[name])
-            if looks_like_calls(fields[name]):
-                self._says_calls = True
-                with suppress(BackendError):  # which are no calls then
-                    for piece in call_pieces({"tool_calls": fields[name]}):
-                        self._unknown_calls.add(piece)
+        for name in self._unknown.note(fields, speaker):
             self._habits.saw_unknown(name)
-        for name in fields.keys() - KNOWN_FIELDS:
-            words = words_of(fields[name] if name in OUTSIDE else {name: fields[name]})
-            # Some say the same in two fields of one value.
-            self._words.setdefault((speaker, name), []).append("".join(dict.fromkeys(words)))
 
     def _say(self, text: str, reasoning: bool) -> list[Event]:
         """Text of the upstream's: read at once, unless it is not known yet what it is."""
@@ -354,10 +334,9 @@ class HealingReader(ChoiceReader):
 
     @property
     def is_empty(self) -> bool:
-        elsewhere = self._pieces or self._other_texts or self._last_messages or self._unknown
-        has_words = any(map(any, self._words.values()))
-        is_said = elsewhere or has_words or self._says_calls or any(self._calls)
-        return super().is_empty and not is_said
+        elsewhere = self._pieces or self._other_texts or self._last_messages
+        is_said = self._unknown.say_something or self._says_calls or any(self._calls)
+        return super().is_empty and not (elsewhere or is_said)
 
     def _check_agreement(self, leaks: set[str]) -> None:
         """Raises a `BackendError` where the end says that there is more than was read: less is
@@ -367,43 +346,28 @@ class HealingReader(ChoiceReader):
         if any(growth.is_certain for growth in self._growth.values()):
             raise BackendError(_SAID_AGAIN)
         message = assemble(self.events)
-        if self._says_calls and not message.tool_calls:
+        if (self._says_calls or self._unknown.have_calls) and not message.tool_calls:
             raise BackendError("the backend says that it calls a tool, and no call can be read")
+        self._check_calls(leaks)
+        if self._unknown.have_more(message.tool_calls):
+            raise BackendError("the backend sent more of its calls than can be read")
+        if lost := self._unknown.lost(message, self.sampled):
+            names = ", ".join(sorted(lost))
+            raise BackendError(f"the backend answered in fields that are not known: {names}")
+
+    def _check_calls(self, leaks: set[str]) -> None:
+        """Raises a `BackendError` where a call lacks a part, or is two."""
         if self._calls.has_strays:
             raise BackendError("the backend sent pieces of a call that it did not begin")
         # An id is a call's own, unless it is the name.
         ids = {(call.id, call.choice) for call in self._calls if call.id not in ("", call.name)}
         if len(ids) > len(dict(ids)):
             raise BackendError("the backend sent two different calls under one id in two choices")
-        unknown = [call for call in self._unknown_calls if call.name]
-        said = sum(not call.says_nothing for call in unknown)
-        read = sum(call.arguments != "{}" for call in message.tool_calls)
-        if len(unknown) > len(message.tool_calls) or said > read:
-            raise BackendError("the backend sent more of its calls than can be read")
         for call in self._calls:
             # What could not be read in one place may have been in another.
             has_leaked = call.name in leaks if call.name else bool(leaks)
             if not has_leaked and (call.name or call.arguments) and not _is_readable(call):
                 raise BackendError("the backend sent a call that cannot be read")
-        has_lost_thoughts = self._has_unknown_thoughts and not message.reasoning
-        has_nothing = has_lost_thoughts or not (message.content or message.tool_calls)
-        lost = self._lost_words(message.content or "") | (self._unknown if has_nothing else set())
-        if lost:
-            names = ", ".join(sorted(lost))
-            raise BackendError(f"the backend answered in fields that are not known: {names}")
-
-    def _lost_words(self, content: str) -> set[str]:
-        """The names of unknown fields with text that was not read: where there is no content, or
-        beside the choices, where other servers have theirs."""
-        told = {content.strip(), self.sampled.strip()}
-        lost: set[str] = set()
-        for (_, name), words in self._words.items():
-            text = "".join(words)
-            is_outside = name in OUTSIDE and not {text.strip(), words[-1].strip()} & told
-            may_be_more = not content or name == "audio"  # which is the content, heard
-            if text and (is_outside or (may_be_more and text.strip() not in self.sampled)):
-                lost.add(name)
-        return lost
 
     @property
     def _is_cut(self) -> bool:
