@@ -88,7 +88,8 @@ def random_call(chance: random.Random, one: dict[str, Any]) -> slips.Call:
 def tried(seeds: Iterable[str]) -> Iterator[slips.Tried]:
     """Every slip in the random blocks of these seeds."""
     for block in map(random_block, seeds):
-        yield from slips.tried(block, slips.slips(slips.tokens_of(block)))
+        for tokens in slips.cuts_of(block):
+            yield from slips.tried(block, slips.slips(tokens))
 
 
 def main() -> int:

@@ -20,6 +20,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import Any, Literal, NamedTuple
 
 import jsonschema
@@ -227,6 +228,31 @@ def tokens_of(block: Block) -> list[Token]:
     return tokens
 
 
+# How the vocabulary cuts markup; names and values stay whole.
+_VOCABULARY = re.compile(
+    rf'">\n\n|">\n|"></|">|>\n|>|="|"|</|<|\n\n|\n|{DSML}| calls| invoke| parameter'
+    r"|tool|_c|alls|inv|oke|parameter| name| string"
+)
+
+
+def in_vocabulary(tokens: Iterable[Token]) -> list[Token]:
+    """The same text in the tokens of the model's vocabulary: `">` and a line end are one."""
+    found: list[Token] = []
+    texts = (token for token in tokens if token.text)
+    for is_markup, run in groupby(texts, key=lambda token: token.is_markup):
+        if is_markup:
+            found += (Token(text, True) for text in _VOCABULARY.findall(text_of(run)))
+        else:
+            found += run
+    return found
+
+
+def cuts_of(block: Block) -> tuple[list[Token], list[Token]]:
+    """A block in the parts of its markup, and in tokens of the vocabulary."""
+    tokens = tokens_of(block)
+    return tokens, in_vocabulary(tokens)
+
+
 def text_of(tokens: Iterable[Token]) -> str:
     return "".join(token.text for token in tokens)
 
@@ -343,7 +369,8 @@ def tried(block: Block, all_slips: Iterable[Slip]) -> Iterator[Tried]:
 
 def singles(blocks: Sequence[Block] = BLOCKS) -> Iterator[Tried]:
     for block in blocks:
-        yield from tried(block, slips(tokens_of(block)))
+        for tokens in cuts_of(block):
+            yield from tried(block, slips(tokens))
 
 
 def doubles(count: int, seed: int) -> Iterator[Tried]:

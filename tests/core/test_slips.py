@@ -44,6 +44,7 @@ def test_no_slip_in_a_random_block_does(share: int) -> None:
 # Named in recovery.md, under "What cannot be had".
 UNTELLABLE = {
     *("doubled >", "doubled </", f"doubled {DSML}", 'doubled "'),
+    *('doubled ">', 'doubled ="', 'doubled "></'),
     *("lost </", f"lost {DSML}", "lost parameter"),
     *(f"exchanged </ {DSML}", f"exchanged {DSML} parameter", "exchanged parameter >"),
 }

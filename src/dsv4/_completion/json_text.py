@@ -74,10 +74,13 @@ def read_json(text: str) -> JsonReading | None:
     return None
 
 
+_BRACKETS_AROUND = re.compile(r'\A\s*(?:"?>)?|(?:</)?\s*\Z')
+
+
 def read_value(text: str) -> JsonReading | None:
-    """Reads JSON, also with one more bracket of its tags around it (rule 38): `>42`, `42</`."""
+    """Reads JSON, also with one more end of its tags around it (rule 38): `>42`, `">42`, `42</`."""
     reading = read_json(text)
-    if reading is None and (inner := text.strip().removeprefix(">").removesuffix("</")) != text:
+    if reading is None and (inner := _BRACKETS_AROUND.sub("", text)) != text:
         reading = read_json(inner)
         return None if reading is None else reading._replace(repaired=True)
     return reading

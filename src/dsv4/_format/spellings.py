@@ -46,7 +46,7 @@ PLAIN_CLOSES = frozenset({"invoke", "parameter", "tool_call", "tool_calls", "fun
 JSON_WRAPPERS = frozenset({"tool", "tool_call", "tool_calls", "function_call", "function_calls"})
 
 # What may stand around a name by mistake: one more quote, or the end of the tag inside the quotes.
-AROUND_NAMES = "\"'“”‘’`\\> \t\r\n"
+AROUND_NAMES = "\"'“”‘’`\\=<>/ \t\r\n"
 # Attributes that hold the name of a tool or a parameter, the usual one first.
 NAME_ATTRIBUTES: dict[str, tuple[str, ...]] = {
     "invoke": ("name", "invoke", "tool", "function"),

@@ -27,16 +27,22 @@ _GIVES_KEY = (
 )
 _GIVES_ANY = pattern(r"name\s*=\s*[\"']?[\w.-]+")
 _GIVES_NAME = pattern(r"name=\"([^\"\n]+)\"")
+# The type of a value with something behind it, and attributes in which a sign lost its place.
+_TYPE_AND_MORE = pattern(r"(?:true|false)\s*\S")
+_HOLDS_NAME = pattern(r"\s+name")  # of `=" namepath"`, whose signs changed places
+_TYPES_AS_NAMES = frozenset({"stringtrue", "stringfalse"})
 
 
 def _swallows_value(tag: Tag) -> bool:
     """Whether a parameter's tag lost a quote or its bracket, and has some of the value in it.
 
-    In `string="true>a = "b">` the quote is missing, in `string="true"/` the bracket may be, and the
-    slash may be the value.
+    In `string="true>a = "b">` the quote is missing, in `string="truels">` the value came too early,
+    in `string="true"/` the bracket may be missing, and the slash may be the value.
     """
-    is_unended = tag.self_closed and tag.raw[-1] not in CLOSING_BRACKETS
-    return is_unended or tag.attributes.get("string", "").startswith(("true>", "false>"))
+    if tag.self_closed:
+        return tag.raw[-1] not in CLOSING_BRACKETS
+    goes_on = _TYPE_AND_MORE.match(tag.attributes.get("string", "")) is not None
+    return goes_on or not _TYPES_AS_NAMES.isdisjoint(tag.attributes)
 
 
 class GivenValue(NamedTuple):
@@ -50,7 +56,8 @@ class GivenValue(NamedTuple):
     def holds_markup(self) -> bool:
         """Whether the DSML token is in it, or a bracket of its tags is left at one of its ends."""
         text = self.raw if self.json_text is None else self.json_text
-        return tokens.DSML in text or self.raw.startswith(">") or self.raw.endswith("</")
+        is_cut = self.raw.startswith((">", '">')) or self.raw.endswith("</")
+        return is_cut or tokens.DSML in text
 
     @property
     def as_json(self) -> str:
@@ -104,7 +111,12 @@ class Call:
         """Arguments in the tag itself (rule 14)."""
         reading = self.reading
         keys = reading.tools.keys(self.name)
-        values = {a: v for a, v in tag.attributes.items() if is_argument(a, keys)}
+        by_name = {} if "name" in tag.attributes else {"invoke": tag.name}  # `<D invoke="bash">`
+        values = {
+            attribute: value
+            for attribute, value in tag.attributes.items()
+            if is_argument(attribute, keys) and by_name.get(attribute) != value
+        }
         if not values or self.name not in reading.tools.declared:
             return
         reading.report("argument_in_tag", tag.start, tag.raw)
@@ -177,9 +189,9 @@ class Call:
         reading, writer, rules = self.reading, self.writer, self.reading.rules
         key = rules.key(tag, self.name) if tag.marked or tag.name else tag.label
         self._spread_body()
-        if key is None:
+        if key is None or (key not in reading.tools.keys(self.name) and _HOLDS_NAME.match(key)):
             self.drop("unreadable")
-            key = ""
+            key = key or ""
         elif key in writer.keys and self.hidden is None:
             self._report_again(key, tag)
         if _swallows_value(tag):

@@ -248,9 +248,10 @@ class _TagReader:
                 self.partial = PartialTag.PLAIN
             elif not self.spaced:
                 self.partial = PartialTag.SURELY
-            lacks_word = label == "name" and self.source.at(after) == "="
-            if lacks_word and self.marked and not self.closing:
-                return (yield from self._read_wordless(at))
+            if label.startswith("name") and self.marked and not self.closing:
+                if label == "name" and self.source.at(after) == "=":
+                    return (yield from self._read_wordless(at))
+                label, after = yield from self._read_swapped(label, after)
             return self._without_value((yield from self._read_labelled(label, after)))
         except _NoTag:
             return None
@@ -292,6 +293,18 @@ class _TagReader:
         if "string" in tag.attributes:
             return tag
         return replace(tag, kind="invoke", label="invoke")
+
+    def _read_swapped(self, label: str, at: int) -> Waiting[tuple[str, int]]:
+        """The word of a tag that changed places with `name`, and where it ends (rule 38):
+        `<D nameparameter="path" string="true">`, `<D name parameter="path" string="true">`."""
+        word, end = label.removeprefix("name"), at
+        if not word and (yield from self._at(at)) == " ":
+            end = yield from self._run(_LABEL, at + 1)
+            word = self.source.slice(at + 1, end)
+        if word not in spellings.RELEASED_LABELS or (yield from self._at(end)) != "=":
+            return label, at
+        self.mended = True
+        return word, end
 
     def _read_labelled(self, label: str, at: int) -> Waiting[Tag | None]:
         try:

@@ -515,22 +515,35 @@ class ProseReader:
         if not may_act or not (yield from self._may_be_meant(tag)):
             return self._read_markup(tag)
         reading.enter(ParserState.FENCED)
+        may_be_behind = self._has_lost_line_end(tag)
         refused = yield from quotations.attempt(reading, quotations.in_fence(reading, tag))
         reading.enter(PROSE)
         thought_end = quotations.thought_end(reading, tag.start)
         if thought_end is not None:
             refused.to = min(refused.to, thought_end)
+        refused.is_dropped = refused.is_dropped or may_be_behind
         return self._leave_calls(tag, refused)
 
     def _may_act_in_fence(self, tag: Tag) -> bool:
         """Whether a tag opens a line, and the fence holds something else, or a blank line.
 
-        What follows other markup belongs to that: of two blocks both are calls, or neither is.
+        It may have lost the line end behind the close of a fence. What follows other markup belongs
+        to that, unless it is a wrapper without its bracket: of two blocks both are calls, or
+        neither is.
         """
-        lines, before = self._prose.quoting.lines(), self._buffer.just_before(tag.start).rstrip()
+        lines, line = self._prose.quoting.lines(), self._line_before(tag)
         opens = lines.blank and (lines.after_blank or lines.holds_text)
-        is_behind_tag = before.endswith(">") and tokens.DSML in before.rpartition("\n")[2]
-        return opens and not is_behind_tag
+        is_behind_tag = line.endswith(">") and tokens.DSML in line[1:]
+        return (opens or (lines.at_closing_run and lines.holds_text)) and not is_behind_tag
+
+    def _line_before(self, tag: Tag) -> str:
+        """The last line before a tag that is not blank."""
+        return self._buffer.just_before(tag.start).rstrip().rpartition("\n")[2]
+
+    def _has_lost_line_end(self, tag: Tag) -> bool:
+        """Whether a line end or a bracket is lost between the close of a fence and a tag."""
+        is_behind_token = self._line_before(tag).startswith(tokens.DSML)
+        return self._prose.quoting.lines().at_closing_run or is_behind_token
 
     def _may_be_meant(self, tag: Tag) -> Steps[bool]:
         """Whether a wrapper in a fence holds a call of a declared tool, or a tag is such a call."""

@@ -22,7 +22,7 @@ _COMMAS = pattern(r"\s*(?:[,;，；、]|[-*•]\s|<!--[^<>]*-->)?\s*")
 # The head of a tag that is none, with the token (1), or as much of it as has come.
 _PARTS_OF_TOKEN = "|".join(tokens.DSML[:n] for n in range(len(tokens.DSML)))
 _DAMAGED_HEAD = pattern(
-    rf"(?:<{{1,2}}/?\s{{0,4}}\w{{0,32}}\s?)?(?:({tokens.DSML})|(?:{_PARTS_OF_TOKEN})\Z)"
+    rf"(?:<{{1,2}}>?/?\s{{0,4}}\w{{0,32}}\s?)?(?:({tokens.DSML})|(?:{_PARTS_OF_TOKEN})\Z)"
 )
 # What the grammar goes on with behind a parameter's close.
 _FITTING = ("parameter", "invoke", "/invoke", "/wrapper")
@@ -241,8 +241,8 @@ class QuotingValue(CallValue):
         closes_all = ahead.closing and rules.is_container(ahead, tool)
         if role in _FITTING or closes_all or rules.is_plain_argument(ahead, tool):
             return True
-        if role == "/parameter":  # in place of the invoke's, before the wrapper's
-            return rules.role((yield from rules.look_past(ahead.end))) == "/wrapper"
+        if role == "/parameter":  # in place of the invoke's, before the wrapper's or a call
+            return rules.role((yield from rules.look_past(ahead.end))) in ("/wrapper", "invoke")
         if (yield from self._plain_call_follows(tag, ahead)):
             self.is_remarked = True  # so that calls behind it are held
             return True

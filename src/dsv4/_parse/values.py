@@ -32,7 +32,7 @@ from dsv4._parse.value_reader import Value
 # which a bracket or a line end may cut in two; and closes that lack their bracket.
 _PART_OF_CLOSE = pattern(
     rf"(?:(?:<|&lt;)[/\\]{{0,2}}"
-    rf"|</[^<>\n]{{0,32}}{BAR}[^<>\n]{{0,32}}[<>\n]?[^<>\n]{{0,32}}>?[ \w]{{0,32}}"
+    rf"|</[^<>\n]{{0,32}}{BAR}[^<>\n]{{0,32}}[<>\n]{{0,2}}[^<>\n]{{0,32}}>?[ \w]{{0,32}}"
     rf"|{tokens.DSML}[ \w]{{0,32}}(?:</)?>?)"
     r"\s{0,8}\Z"
 )
@@ -175,8 +175,13 @@ class ParameterValue(QuotingValue):
         else:
             self._give(raw)
         self._leave(to, tag)
-        if self._ends_in_close(raw, tag):
+        if self._ends_in_close(raw, tag) or self._is_json_with_tags(raw):
             self.call.drop("unreadable")
+
+    def _is_json_with_tags(self, raw: str) -> bool:
+        """Whether JSON was announced, and it is none with tags in it (rule 37):
+        `null</D>`, a line end and `parameter<D parameter name="w"`, D being the token."""
+        return self.tag.string == "false" and tokens.DSML in raw and read_value(raw) is None
 
     def _leave(self, to: int, tag: Tag | None) -> None:
         self.reading.advance(max(to, self.reading.pos))
