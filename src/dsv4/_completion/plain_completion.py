@@ -68,7 +68,9 @@ def _plain_tags(tags: Tags) -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 
 def _plain_json(value: str, is_string: bool) -> str | None:
-    if _has_mark(value) or value.startswith((">", '">')):  # a bracket of its tag may be left (rule 37)
+    if _has_mark(value) or value.startswith(
+        (">", '">')
+    ):  # a bracket of its tag may be left (rule 37)
         return None
     if is_string:
         return json_string(value)

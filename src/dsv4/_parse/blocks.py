@@ -186,7 +186,9 @@ class BlockReader:
         if tag.closing and not again and (tag.marked or tag.kind != "wrapper"):
             reading.note_surplus(tag.end)
         block.after_invoke = False
-        reading.report("unexpected_tag", tag.start, tag.raw)
+        # `</D invoke name="ping">`: whatever it was, it names a call (rule 28).
+        names_call = tag.closing and tag.name is not None and self._rules.calls_declared(tag)
+        reading.report("dropped_call" if names_call else "unexpected_tag", tag.start, tag.raw)
         reading.advance(tag.end)
 
     def _read_wrapper(self, tag: Tag) -> Steps[None]:

@@ -272,7 +272,8 @@ class Call:
             self.remarked_to = start + len(raw)
         if self.hidden is None or start < self.reading.unseen_from:  # else that is quoted whole
             self.reading.report("unexpected_text", start, raw)
-        if tokens.DSML in raw and "=" in raw:  # what is left of a parameter (rule 38)
+        is_value = self.has_lost_value and self.remarked_to == start + len(raw)
+        if is_value or (tokens.DSML in raw and "=" in raw):  # what is left of a parameter (rule 38)
             self.drop("unreadable")
 
     @property

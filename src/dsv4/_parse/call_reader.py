@@ -147,7 +147,7 @@ class CallReader:
     def _read_next(self, tag: Tag) -> Steps[None]:
         call = self._call
         # Once more, with nothing between (rule 28): `<D invoke name="ls"><D invoke name="ls">`.
-        if call.is_opened_by(tag) and call.is_bare:
+        if call.is_opened_by(tag) and call.is_bare and not call.has_lost_value:
             return call.skip(tag)
         closes = self._rules.is_odd_close(tag, "invoke", call.name)  # a close without its slash
         if closes and (yield from self._ends_run(tag)):

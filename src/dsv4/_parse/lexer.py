@@ -147,12 +147,14 @@ def read_tag(source: TextBuffer, start: int) -> TagInText:
 
 def _simple_tag(match: re.Match[str], start: int) -> Tag:
     slash, space, released, name, string, plain_slash, plain, _ = match.groups()
-    label, closing = plain or released, "/" in (slash, plain_slash)
+    # `</D parameter name="path" string="true">` opens: a close has no name (rule 38).
+    label, is_mended = plain or released, slash == "/" and string is not None
+    closing = "/" in (slash, plain_slash) and not is_mended
     attributes = {} if name is None else {"name": name}
     if string is not None:
         attributes["string"] = string
-    is_marked, is_spaced = plain is None, space == " "
-    return Tag(kind_of(label), start, match[0], closing, label, is_marked, is_spaced, attributes)
+    head = kind_of(label), start, match[0], closing, label
+    return Tag(*head, plain is None, space == " ", attributes, mended=is_mended)
 
 
 # The head: what it is that begins here.
@@ -236,6 +238,7 @@ class _TagReader:
     attributes: dict[str, str] = field(default_factory=dict)
     is_quoted: bool = False  # the value of the last attribute
     is_typed: bool = False  # `string` stands before the last attribute
+    has_two_names: bool = False  # which are different: nobody knows which is meant
     reached: int = NOWHERE  # in the value of an attribute
 
     def read(self, at: int) -> Waiting[Tag | None]:
@@ -392,7 +395,10 @@ class _TagReader:
         raw = self.source.slice(self.start, end)
         head = kind_of(label), self.start, raw, self.closing, label, self.marked, self.spaced
         is_closed = not self.closing and "/" in self.source.slice(at, end)
-        return Tag(*head, self.attributes, is_closed, mended=self.mended)
+        is_broken = self.has_two_names and self.marked
+        tag = Tag(*head, self.attributes, is_closed, broken=is_broken, mended=self.mended)
+        opens = self.closing and self.marked and {"name", "string"} <= self.attributes.keys()
+        return replace(tag, closing=False, mended=True) if opens else tag
 
     # Values of attributes.
 
@@ -423,7 +429,8 @@ class _TagReader:
                 raise _NoTag
             value = source.slice(at, end)
         self.is_typed = "string" in self.attributes
-        self.attributes.setdefault(key, value)
+        if self.attributes.setdefault(key, value) != value and key == "name":
+            self.has_two_names = True
         return end
 
     def _next(self, marks: re.Pattern[str], at: int) -> Waiting[tuple[str, int]]:

@@ -86,6 +86,7 @@ class QuotingValue(CallValue):
 
     holds_close = False  # a tag that closes something is a part of the value
     is_remarked = False  # a remark follows the close (rule 11)
+    precedes_call = False  # another call follows the close, so that of this one is lost
 
     def __init__(self, reading: Reading, call: Call, key: str, tag: Tag) -> None:
         super().__init__(reading, call, key)
@@ -239,6 +240,7 @@ class QuotingValue(CallValue):
             return (yield from rules.ends_text(ahead))
         role = rules.role(ahead, tool)
         closes_all = ahead.closing and rules.is_container(ahead, tool)
+        self.precedes_call = role == "invoke"
         if role in _FITTING or closes_all or rules.is_plain_argument(ahead, tool):
             return True
         if role == "/parameter":  # in place of the invoke's, before the wrapper's or a call

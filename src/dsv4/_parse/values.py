@@ -33,10 +33,11 @@ from dsv4._parse.value_reader import Value
 _PART_OF_CLOSE = pattern(
     rf"(?:(?:<|&lt;)[/\\]{{0,2}}"
     rf"|</[^<>\n]{{0,32}}{BAR}[^<>\n]{{0,32}}[<>\n]{{0,2}}[^<>\n]{{0,32}}>?[ \w]{{0,32}}"
-    rf"|{tokens.DSML}[ \w]{{0,32}}(?:</)?>?)"
+    rf"|{tokens.DSML}[ \w]{{0,32}}(?:</)?>?|</(?:invoke|tool_calls|calls)?>|parameter>)"
     r"\s{0,8}\Z"
 )
 _LONGEST_PART = 128
+_OUTER_CLOSES = tuple(f"</{tokens.DSML}{gap}invoke>" for gap in ("", " "))
 _UNENDED_CLOSES = tuple(f"</{tokens.DSML}{gap}parameter" for gap in ("", " "))
 
 
@@ -199,7 +200,8 @@ class ParameterValue(QuotingValue):
         such as `</D>`; `lsD` before a close without the token; `ls</D parameter` before its own.
         """
         if tag is not None and tag.raw == self.reading.tags.parameter_close:
-            return raw.endswith(_UNENDED_CLOSES)
+            has_outer = self.precedes_call and raw.rstrip().endswith(_OUTER_CLOSES)
+            return has_outer or raw.endswith(_UNENDED_CLOSES)
         if tag is not None and not tag.marked:
             return raw.endswith(tokens.DSML)
         return _PART_OF_CLOSE.search(raw, max(len(raw) - _LONGEST_PART, 0)) is not None
