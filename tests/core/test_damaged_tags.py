@@ -196,7 +196,7 @@ class TestDamagedTagsBehindAClose:
     )
     def test_makes_the_call_incomplete(self, opening: str) -> None:
         text = f"{self.TABLE}{opening}id = 7{PARAMETER_END}\n{INVOKE_END}\n"
-        assert is_not_made(read(in_block(text)), "rows")
+        assert is_not_calls_of(read(in_block(text)), "rows")
 
     def test_text_between_makes_the_close_a_part_of_the_value(self) -> None:
         value = f"a{PARAMETER_END}b{DSML}"
@@ -279,12 +279,12 @@ class TestDamagedCloses:
     )
     def test_makes_the_call_incomplete(self, close: str) -> None:
         text = f"{BASH}\n{COMMAND}ls{close}\n{INVOKE_END}\n"
-        assert is_not_made(read(in_block(text)), "bash")
+        assert is_not_calls_of(read(in_block(text)), "bash")
 
     @each_row("close", [f"</parameter{DSML}>", f"</{DSML}", "</"])
     def test_before_an_odd_close_too(self, close: str) -> None:
         text = f"{BASH}\n{COMMAND}ls{close}\n</{DSML}>\n{INVOKE_END}\n"
-        assert is_not_made(read(in_block(text)), "bash")
+        assert is_not_calls_of(read(in_block(text)), "bash")
 
     @each_row("close", [f"</{DSML}{DSML}parameter>", "</parameter>", f"</{DSML}>"])
     def test_is_read(self, close: str) -> None:
@@ -305,7 +305,7 @@ class TestDamagedCloses:
         text = written(ROWS).replace(f"users{PARAMETER_END}", f"users{DSML}parameter>")
         assert calls_of(read(in_block(text))) == [ROWS]
         text = written(ROWS).replace(f"7{PARAMETER_END}", f"7{DSML}parameter>")
-        assert is_not_made(read(in_block(text)), "rows")
+        assert is_not_calls_of(read(in_block(text)), "rows")
 
     @each_row("value, number", [(">5", 5), ("5</", 5), (">[5]</", [5]), (">>5", ">>5")])
     def test_json_with_a_bracket_too_many(self, value: str, number: Any) -> None:
@@ -324,7 +324,7 @@ class TestDamagedCloses:
     )
     def test_a_tag_with_a_part_of_the_value_in_it(self, tag: str) -> None:
         text = f'{BASH}\n<{DSML}parameter name="command" {tag}{PARAMETER_END}\n{INVOKE_END}\n'
-        assert is_not_made(read(in_block(text)), "bash")
+        assert is_not_calls_of(read(in_block(text)), "bash")
 
 
 class TestTheBracketIsMissing:
@@ -357,6 +357,85 @@ class TestTheBracketIsMissing:
     def test_ascii_bars_open_nothing(self) -> None:
         text = f"a\n{written(LS)[1:].rstrip()}".replace("｜", "|")
         assert read(text).tool_calls == ()
+
+
+class TestTokensOfTheVocabulary:
+    """Rules 38 and 45: the model's tokens are `="` and `">`, and slips are of those."""
+
+    @each_row(
+        "opening",
+        [
+            '<D invoke name="="bash">',
+            '<D invoke=" namebash">',
+            '<D invoke name="bash<">',
+            '<D invoke name="bash</">',
+        ],
+    )
+    def test_signs_around_a_tool(self, opening: str) -> None:
+        opening = opening.replace("D ", DSML)
+        text = in_block(f"{opening}\n{COMMAND}ls{PARAMETER_END}\n{INVOKE_END}\n")
+        assert calls_of(read(text)) == [LS]
+
+    @each_row(
+        "inside, calls",
+        [
+            # The value and the end of its tag changed places.
+            ('<D parameter name="command" string="truels"></D parameter>', []),
+            ('<D parameter name="command" string="true">ls</D parameter>', [LS]),
+            ('<D parameter name="="command" string="true">ls</D parameter>', [LS]),
+            ('<D parameter=" namecommand" string="true">ls</D parameter>', [LS]),
+            ('<D nameparameter="command" string="true">ls</D parameter>', [LS]),
+            ('<D name parameter="command" string="true">ls</D parameter>', [LS]),
+            # Two names: nobody knows which.
+            ('<D parameter name=parameter name="command" string="true">ls</D parameter>', []),
+            # The close of a value, whose word and end changed places.
+            ('<D parameter name="command" string="true">ls</D >\nparameter', []),
+            ('<D parameter name="command" string="true">ls</>', []),
+            # The value stands between a close and its opening.
+            ('</D parameter>ls<D parameter name="command" string="true">', []),
+        ],
+    )
+    def test_parameters(self, inside: str, calls: list[Any]) -> None:
+        text = in_block(f"{BASH}\n{inside.replace('D ', DSML)}\n{INVOKE_END}\n")
+        message = read(text)
+        assert calls_of(message) == calls
+        assert calls or message.incomplete
+
+    @each_row(
+        "timeout, value",
+        [
+            ('<D parameter name="timeout" string="false">">5</D parameter>', 5),
+            ('</D parameter name="timeout" string="false">5</D parameter>', 5),
+            ('<D nameparameter="timeout" string="false">5</D parameter>', 5),
+        ],
+    )
+    def test_an_optional_parameter(self, timeout: str, value: object) -> None:
+        more = timeout.replace("D ", DSML)
+        text = f"{BASH}\n{COMMAND}ls{PARAMETER_END}\n{more}\n{INVOKE_END}\n"
+        assert calls_of(read(in_block(text))) == [("bash", {"command": "ls", "timeout": value})]
+
+    def test_closes_of_two_kinds_before_another_call(self) -> None:
+        ping = calling("ping")
+        twice = f"{BASH}\n{COMMAND}ls{PARAMETER_END}\n{PARAMETER_END}\n{ping}"
+        assert calls_of(read(in_block(twice))) == [LS, ("ping", {})]
+        exchanged = f"{BASH}\n{COMMAND}ls{INVOKE_END}\n{PARAMETER_END}\n{ping}"
+        message = read(in_block(exchanged))
+        assert calls_of(message) == [("ping", {})]
+        assert [call.name for call in message.incomplete] == ["bash"]
+
+    def test_a_line_end_lost_behind_a_fence(self) -> None:
+        block = in_block(written(LS)).lstrip()
+        assert calls_of(read(f"So:\n```\nx\n```{block}")) == [LS]
+        behind = block.replace(EOS, f"\n\nSo it is.{EOS}")
+        message = read(f"So:\n```\nx\n```{behind}")
+        assert calls_of(message) == []
+        assert message.dropped
+
+    def test_the_close_of_a_call_that_names_one(self) -> None:
+        text = f'</{DSML}invoke name="ping">\n\n{INVOKE_END}\n{written(LS)}'
+        message = read(in_block(text))
+        assert calls_of(message) == [LS]
+        assert message.dropped
 
 
 class TestAWrapperWithAValue:

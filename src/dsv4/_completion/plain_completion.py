@@ -68,9 +68,8 @@ def _plain_tags(tags: Tags) -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 
 def _plain_json(value: str, is_string: bool) -> str | None:
-    if _has_mark(value) or value.startswith(
-        (">", '">')
-    ):  # a bracket of its tag may be left (rule 37)
+    # The end of its tag may be there twice (rule 37).
+    if _has_mark(value) or value.startswith((">", '">')):
         return None
     if is_string:
         return json_string(value)
