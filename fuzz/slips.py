@@ -2,10 +2,11 @@
 
 Takes well-formed blocks of many kinds, and loses, doubles or exchanges with its neighbour each
 token of their markup: a bracket, the DSML token, a tag's word, `name=`, a quote, `string=`, a line
-end; and once more each token as the vocabulary cuts them, where `="` and `">` are one. A reading is right if it has the calls of the block; or fewer of them, and says so (incomplete,
-dropped, or cut). It is wrong if it has a call as complete that was not in the block, and silent if
-it has fewer and does not say so. Where the released parser reads the same calls, and each of them
-keeps to its schema, nobody can tell: docs/recovery.md lists what these have in common.
+end; and once more each token as the vocabulary cuts them, where `="` and `">` are one. A reading is
+right if it has the calls of the block; or fewer of them, and says so (incomplete, dropped, or cut).
+It is wrong if it has a call as complete that was not in the block, and silent if it has fewer and
+does not say so. Where the released parser reads the same calls, and each of them keeps to its
+schema, nobody can tell: docs/recovery.md lists what these have in common.
 
 `--two` is how many texts with two slips are tried as well. `--show` prints the texts of an outcome,
 or of a kind and an outcome: `--show lost/wrong`. Fails if a text with one slip is wrong or silent.
