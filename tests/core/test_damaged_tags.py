@@ -196,7 +196,7 @@ class TestDamagedTagsBehindAClose:
     )
     def test_makes_the_call_incomplete(self, opening: str) -> None:
         text = f"{self.TABLE}{opening}id = 7{PARAMETER_END}\n{INVOKE_END}\n"
-        assert is_not_calls_of(read(in_block(text)), "rows")
+        assert is_not_made(read(in_block(text)), "rows")
 
     def test_text_between_makes_the_close_a_part_of_the_value(self) -> None:
         value = f"a{PARAMETER_END}b{DSML}"
@@ -279,12 +279,12 @@ class TestDamagedCloses:
     )
     def test_makes_the_call_incomplete(self, close: str) -> None:
         text = f"{BASH}\n{COMMAND}ls{close}\n{INVOKE_END}\n"
-        assert is_not_calls_of(read(in_block(text)), "bash")
+        assert is_not_made(read(in_block(text)), "bash")
 
     @each_row("close", [f"</parameter{DSML}>", f"</{DSML}", "</"])
     def test_before_an_odd_close_too(self, close: str) -> None:
         text = f"{BASH}\n{COMMAND}ls{close}\n</{DSML}>\n{INVOKE_END}\n"
-        assert is_not_calls_of(read(in_block(text)), "bash")
+        assert is_not_made(read(in_block(text)), "bash")
 
     @each_row("close", [f"</{DSML}{DSML}parameter>", "</parameter>", f"</{DSML}>"])
     def test_is_read(self, close: str) -> None:
@@ -305,7 +305,7 @@ class TestDamagedCloses:
         text = written(ROWS).replace(f"users{PARAMETER_END}", f"users{DSML}parameter>")
         assert calls_of(read(in_block(text))) == [ROWS]
         text = written(ROWS).replace(f"7{PARAMETER_END}", f"7{DSML}parameter>")
-        assert is_not_calls_of(read(in_block(text)), "rows")
+        assert is_not_made(read(in_block(text)), "rows")
 
     @each_row("value, number", [(">5", 5), ("5</", 5), (">[5]</", [5]), (">>5", ">>5")])
     def test_json_with_a_bracket_too_many(self, value: str, number: Any) -> None:
@@ -324,7 +324,7 @@ class TestDamagedCloses:
     )
     def test_a_tag_with_a_part_of_the_value_in_it(self, tag: str) -> None:
         text = f'{BASH}\n<{DSML}parameter name="command" {tag}{PARAMETER_END}\n{INVOKE_END}\n'
-        assert is_not_calls_of(read(in_block(text)), "bash")
+        assert is_not_made(read(in_block(text)), "bash")
 
 
 class TestTheBracketIsMissing:
