@@ -513,3 +513,18 @@ class TestAnOpeningAlone:
         body = f'{invoke("rows")}\n{{"table": "users"}}\n{INVOKE_END}\n'
         assert kinds_of(read(in_block(body))) == ["json_body", "missing_required"]
         assert kinds_of(read(in_block(written(ROWS)))) == []
+
+
+@each_row(
+    "inside, is_named",
+    [
+        ('{"name": "bash", "arguments": {"command": "ls",}}', True),
+        ('{"name": "bash", "arguments": {}}\n{"name": "ping", "arguments": {}}', True),
+        ('{"name": "another", "arguments": {"command": "ls",}}', False),
+    ],
+)
+def test_a_plain_call_in_json_that_cannot_be_read(inside: str, is_named: bool) -> None:
+    """Rule 28: it is text, and what names a declared tool is said to be dropped."""
+    message = read(f"<tool_call>\n{inside}\n</tool_call>{EOS}")
+    assert calls_of(message) == []
+    assert bool(message.dropped) == is_named

@@ -59,16 +59,22 @@ def find_plain_calls(reading: Reading, first: Tag, tag: Tag) -> Steps[OddCalls]:
             inner = buffer.slice(tag.end, ahead.start)
             wraps = first is not tag and ahead.label != first.label
             calls = _json_calls(reading, inner) if is_json else _plain_call(reading, tag, inner)
-            return OddCalls(calls, ahead.end, wraps, has_rest=calls == [])
+            is_lost = not calls and (not is_json or _names_declared(reading, inner))
+            return OddCalls(calls, ahead.end, wraps, has_rest=is_lost)
         if _begins_other(ahead):
             # Not a bracket that doubles the next tag's.
             doubles = isinstance(rules.doubled(ahead.start - 1), Tag)
             return OddCalls(None, ahead.start - doubles)
     # The text ends: it is no call. Inside the JSON of one it was cut (rule 16).
-    name = _JSON_NAME.search(buffer.slice(first.start, buffer.end))
-    if is_json and name is not None and reading.tools.declares(name[1]):
+    if is_json and _names_declared(reading, buffer.slice(first.start, buffer.end)):
         reading.note_cut()
     return OddCalls(None, buffer.next_mark(at))
+
+
+def _names_declared(reading: Reading, text: str) -> bool:
+    """Whether JSON, as far as it can be read, names a declared tool."""
+    name = _JSON_NAME.search(text)
+    return name is not None and reading.tools.declares(name[1])
 
 
 def _begins_other(tag: Tag) -> bool:

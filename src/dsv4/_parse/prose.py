@@ -671,6 +671,8 @@ class ProseReader:
         reading = self._reading
         if calls.calls is None:
             reading.enter(PROSE)
+            if calls.has_rest:  # the JSON of a call that cannot be read (rule 28)
+                reading.report("dropped_call", first.start, first.raw)
             return self._look(calls.end)
         if not (yield from self._enter_calls(first)):
             return reading.enter(PROSE)
