@@ -495,7 +495,7 @@ REFUSED: list[Any] = [
         {
             "messages": [
                 HI[0],
-                {"role": "assistant", "content": [{"type": "tool_use"}], "weight": 0},
+                {"role": "assistant", "content": [{"type": "tool_use"}], "train": 0},
             ]
         },
         "messages[1]: found a weight, which messages has no place for",
@@ -563,6 +563,38 @@ def test_a_turn_that_is_not_trained_on(flag: str, vocabulary: Path, tmp_path: Pa
         (row,), _ = run([{key: line}], tmp_path, vocabulary)
         (other,), _ = run([{key: line[:1] + line[2:]}], tmp_path, vocabulary)
         assert sum(row["loss_mask"]) == sum(other["loss_mask"])
+
+
+UNTRAINED = [
+    pytest.param(
+        "messages",
+        [*HI, {"role": "assistant", "content": [{"type": "text", "text": "one"}]}],
+        [*HI, *HI, {"role": "assistant", "content": [{"type": "text", "text": "two"}]}],
+        id="Messages",
+    ),
+    pytest.param(
+        "input",
+        [
+            *HI,
+            {"type": "function_call", "call_id": "1", "name": "f", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": "1", "output": "R"},
+        ],
+        [*HI, {"type": "message", "role": "assistant", "content": "two"}],
+        id="Responses",
+    ),
+]
+
+
+@pytest.mark.parametrize(("field", "first", "last"), UNTRAINED)
+def test_turns_of_other_protocols_have_weights(
+    field: str, first: list[Any], last: list[Any], vocabulary: Path, tmp_path: Path
+) -> None:
+    def trained(weight: int) -> int:
+        turns = [{**m, "weight": weight} if "user" not in m.values() else m for m in first]
+        (row,), _ = run([{field: [*turns, *last], "system": []}], tmp_path, vocabulary)
+        return sum(row["loss_mask"])
+
+    assert 0 < trained(0) < trained(1)
 
 
 # Pairs.

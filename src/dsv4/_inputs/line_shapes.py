@@ -619,7 +619,8 @@ def _converted(
     line: Line, protocol: Literal["messages", "responses"], turns: Sequence[Any]
 ) -> LineConversation:
     for n, turn in enumerate(turns):
-        if _is_dict(turn) and _WEIGHTS.keys() & turn.keys():
+        named = _WEIGHTS.keys() & turn.keys() if _is_dict(turn) else ()
+        if named and not (set(named) == {"weight"} and turn["weight"] in (0, 1)):
             field = "messages" if protocol == "messages" else "input"
             raise InputError(f"{field}[{n}]: found a weight, which {protocol} has no place for")
     last = turns[-1] if turns and _is_dict(turns[-1]) else {}

@@ -72,7 +72,7 @@ def _read_message(message: object, path: str) -> list[neutral.Entry]:
     if role == "user":
         return read_user_blocks(content, inside, BLOCK_READERS)
     if role == "assistant":
-        return [_read_assistant(content, inside)]
+        return neutral.weighed([_read_assistant(content, inside)], message)
     if role == "system":
         text = contents.system_content(content, inside, BLOCK_READERS)
         return [{"role": "system", "content": text}] if text else []

@@ -149,6 +149,16 @@ TRAINING_FIELDS = ("weight", "loss", "train", "training")
 # What only the released encoders read of a message. It is kept for the encoder.
 ENCODER_FIELDS = ("task", "extracted_url")
 KEPT_FIELDS = (*TRAINING_FIELDS, *ENCODER_FIELDS)
+
+
+def weighed(entries: list[Entry], source: JsonObject) -> list[Entry]:
+    """The entries of a message or item of a protocol that has no weights, with a `weight` of 0 that
+    it has: a part of a turn that is not trained on keeps the whole turn from it."""
+    if source.get("weight") != 0:
+        return entries
+    return [cast("Entry", {**entry, "weight": 0}) for entry in entries]
+
+
 # What stands in the place of a message that has `content_blocks`, in a dialect that reads them.
 BLOCKS = "blocks"
 

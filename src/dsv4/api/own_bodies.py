@@ -177,6 +177,12 @@ def role_of(message: object) -> object:
     return message.get("role") if isinstance(message, dict) else None
 
 
+def is_of_model(item: Mapping[str, Any]) -> bool:
+    """Whether a message, or an item of Responses, is something that the model wrote."""
+    kind = str(item.get("type"))
+    return item.get("role") == "assistant" or kind == "reasoning" or kind.endswith("_call")
+
+
 # Options.
 
 

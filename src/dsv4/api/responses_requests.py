@@ -197,7 +197,8 @@ def _read_item(item: object, path: str) -> list[neutral.Entry]:
     if not isinstance(kind, str):
         raise wrong(kind, 'a type, such as "message"', f"{path}.type")
     reader = ITEM_READERS.get(kind)
-    return _unknown_item(clean(kind)) if reader is None else reader(item, path)
+    entries = _unknown_item(clean(kind)) if reader is None else reader(item, path)
+    return neutral.weighed(entries, item)
 
 
 def _unknown_item(kind: str) -> list[neutral.Entry]:

@@ -43,7 +43,7 @@ from dsv4._inputs.line_shapes import (
     unread_inside,
 )
 from dsv4.api.ignored_fields import server_fields
-from dsv4.api.own_bodies import role_of
+from dsv4.api.own_bodies import is_of_model, role_of
 from dsv4.dataset import dataset_notes, output_formats
 from dsv4.dataset.dataset_errors import BadLine, DatasetError
 from dsv4.dataset.dataset_notes import LineNotes
@@ -83,6 +83,11 @@ WHOLE_DATASET = SplitShare()
 
 
 # Weights of messages.
+
+
+def _is_weight_of_answer(place: str, body: Any) -> bool:
+    found = re.fullmatch(r"(messages|input)\[(\d+)\]\.weight", place)
+    return found is not None and is_of_model(body[found[1]][int(found[2])])
 
 
 def zero_weight_messages(messages: Sequence[object]) -> set[int]:
@@ -357,9 +362,7 @@ class ChunkEncoder:
         fields = [*request.ignored, *server_fields(request.body), *unread_inside(request.body)]
         for place in fields:
             name = place.rpartition(".")[2]
-            weighed = re.fullmatch(r"messages\[(\d+)\]\.weight", place)
-            messages = list(request.request.messages) if weighed else []
-            if weighed and role_of(messages[int(weighed[1])]) == "assistant":  # the mask tells
+            if _is_weight_of_answer(place, request.body):  # the mask tells
                 continue
             if OF_TRAINING.search(name) and "unread_field" not in self.job.options.ignore:
                 problem = f"{place}: found a field of this name, which is not understood"
