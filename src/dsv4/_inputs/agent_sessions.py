@@ -12,13 +12,16 @@ import json
 import os
 import sqlite3
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from itertools import islice
+from itertools import groupby, islice
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, TypeAlias
+from typing import Any, BinaryIO, Literal, NamedTuple, TypeAlias
 
 from dsv4._inputs.database_file import open_database
+from dsv4.api.neutral_request import marked_text
+from dsv4.api.own_bodies import is_of_model
+from dsv4.api.responses_requests import ITEM_READERS
 
 Entry: TypeAlias = Mapping[str, Any]
 Body: TypeAlias = dict[str, Any]
@@ -30,6 +33,37 @@ _FIRST_LINES = 64
 _FIRST_BYTES = 1 << 20
 
 
+class SessionNote(NamedTuple):
+    """Something of a session that is left out or not trained on: why, and what the agent calls it
+    where that is not enough."""
+
+    kind: Literal["cut", "undone", "client", "unread"]
+    name: str = ""
+
+
+CUT = SessionNote("cut")
+UNDONE = SessionNote("undone")
+# Of each kind, what is said of one, and of several.
+_NOTES_IN_WORDS = {
+    "cut": (
+        "1 answer was cut, aborted or failed, and is not trained on",
+        "{count:,} answers were cut, aborted or failed, and are not trained on",
+    ),
+    "undone": (
+        "1 turn that the user took back is left out",
+        "{count:,} turns that the user took back are left out",
+    ),
+    "client": (
+        "1 text that the client wrote in the model's place is left out",
+        "{count:,} texts that the client wrote in the model's place are left out",
+    ),
+    "unread": (
+        "1 part that is not read ({names}) is left out",
+        "{count:,} parts that are not read ({names}) are left out",
+    ),
+}
+
+
 class AgentConversation(NamedTuple):
     """One conversation of a session file.
 
@@ -38,6 +72,8 @@ class AgentConversation(NamedTuple):
     that continues it, in the protocol that is nearest to the file. `unread` are the lines of the
     file that are no entries: what they held is missing in some conversation. So is what the entries
     hold that look like turns, but of a kind that is not known: `unknown` has the kind of each.
+    `notes` tell what else of a session is in none of its conversations, or not trained on; its last
+    conversation has them.
     """
 
     agent: str
@@ -46,21 +82,17 @@ class AgentConversation(NamedTuple):
     body: Body
     unread: tuple[bytes, ...] = ()
     unknown: tuple[str, ...] = ()
+    notes: tuple[SessionNote, ...] = ()
 
     def requests(self) -> Iterator[Body]:
         """The requests that its answers came from, as far as the file tells: the conversation up to
         each turn of the model's."""
         name = "input" if "input" in self.body else "messages"
         items = self.body[name]
-        is_model = [_is_of_model(item) for item in items]
+        is_model = [is_of_model(item) for item in items]
         for n in range(1, len(items)):
             if is_model[n] and not is_model[n - 1]:
                 yield {**self.body, name: items[:n]}
-
-
-def _is_of_model(item: Mapping[str, Any]) -> bool:
-    kinds = ("reasoning", "function_call", "custom_tool_call")
-    return item.get("role") == "assistant" or item.get("type") in kinds
 
 
 def read_start(file: BinaryIO) -> bytes:
@@ -90,7 +122,8 @@ def agents_in_words(conversations: Sequence[AgentConversation]) -> str:
 
 
 def lost_lines(conversations: Sequence[AgentConversation]) -> Iterator[str]:
-    """What of a file is in no conversation, although it may have been a turn."""
+    """What of a file is in no conversation, although it may have been a turn, or is not trained on,
+    although the model wrote it."""
     unread, unknown = conversations[0].unread, conversations[0].unknown
     if unread:
         lines = "1 line" if len(unread) == 1 else f"{len(unread):,} lines"
@@ -99,6 +132,13 @@ def lost_lines(conversations: Sequence[AgentConversation]) -> Iterator[str]:
         entries = "1 entry" if len(unknown) == 1 else f"{len(unknown):,} entries"
         kinds = ", ".join(map(repr, dict.fromkeys(unknown)))
         yield f"{entries} of a kind that is not known ({kinds}) looked like turns and were left out"
+    notes = [note for one in conversations for note in one.notes]
+    for kind, (one_of_it, several) in _NOTES_IN_WORDS.items():
+        found = [note for note in notes if note.kind == kind]
+        names = ", ".join(map(repr, dict.fromkeys(note.name for note in found)))
+        if found:
+            words = one_of_it if len(found) == 1 else several
+            yield words.format(count=len(found), names=names)
 
 
 def read_agent_session(
@@ -262,14 +302,22 @@ def _with_branches(agent: str, session: str, bodies: Sequence[Body]) -> list[Age
     ]
 
 
+def _noted(found: list[AgentConversation], notes: Iterable[SessionNote]) -> list[AgentConversation]:
+    """The conversations of a session, the last of them with its notes."""
+    return [*found[:-1], *(one._replace(notes=tuple(notes)) for one in found[-1:])]
+
+
 # Claude Code: entries with `uuid` and `parentUuid`, and messages of the Messages protocol.
 
 
 def _read_claude(entries: Sequence[Entry]) -> list[AgentConversation]:
     trees: dict[str, _Tree] = {}
     groups: dict[str, str] = {}  # the entries that are lines of one turn
+    cut = _claude_cut(entries)
     for entry in entries:
         uuid, message = entry.get("uuid"), _claude_message(entry)
+        if message is not None and _claude_answer(entry) in cut:
+            message["weight"] = 0
         if not isinstance(uuid, str):
             continue
         parent = groups.get(str(entry.get("parentUuid")), entry.get("parentUuid"))
@@ -288,7 +336,54 @@ def _read_claude(entries: Sequence[Entry]) -> list[AgentConversation]:
         for (leaf, _), one in zip(paths, named, strict=True):
             own = "compacted" if leaf in compacted else branch
             found.append(one._replace(branch=own or one.branch))
-    return found
+    return _noted(found, [*[CUT] * len(cut), *_claude_notes(entries)])
+
+
+# Ends of answers that are not their own.
+_CLAUDE_CUT = ("max_tokens", "model_context_window_exceeded", "refusal")
+_CLAUDE_INTERRUPTED = "[Request interrupted by user]"
+_CLAUDE_CLIENT = "<synthetic>"
+
+
+def _claude_answer(entry: Entry) -> str | None:
+    """The id of the answer that an entry has a block of."""
+    message = _dict(entry.get("message"))
+    if message.get("role") != "assistant" or _is_of_claude_client(entry):
+        return None
+    return str(message.get("id") or entry.get("uuid"))
+
+
+def _claude_cut(entries: Sequence[Entry]) -> set[str]:
+    """The answers that were cut. One that the user interrupted has no reason to have stopped, and
+    the next entry says so; older releases write the reason of no answer."""
+    ends = {entry.get("uuid"): _dict(entry.get("message")).get("stop_reason") for entry in entries}
+    interrupted = {
+        entry.get("parentUuid")
+        for entry in entries
+        if _chat_content(_claude_blocks(_dict(entry.get("message")))) == _CLAUDE_INTERRUPTED
+    }
+    cut = {
+        _claude_answer(entry)
+        for entry in entries
+        if ends[entry.get("uuid")] in _CLAUDE_CUT
+        or (entry.get("uuid") in interrupted and ends[entry.get("uuid")] is None)
+    }
+    return {answer for answer in cut if answer is not None}
+
+
+def _claude_notes(entries: Sequence[Entry]) -> Iterator[SessionNote]:
+    for entry in entries:
+        if _is_of_claude_client(entry):
+            yield SessionNote("client")
+        attached = _dict(entry.get("attachment"))
+        if attached and _claude_message(entry) is None:
+            yield SessionNote("unread", str(attached.get("type")))
+
+
+def _is_of_claude_client(entry: Entry) -> bool:
+    """Whether the client wrote an answer itself: it says what failed, or that there is none."""
+    is_synthetic = _dict(entry.get("message")).get("model") == _CLAUDE_CLIENT
+    return bool(is_synthetic or entry.get("isApiErrorMessage"))
 
 
 def _claude_branch(entry: Entry) -> str:
@@ -308,7 +403,7 @@ def _claude_key(entry: Entry, message: Entry | None, parent: object) -> str:
 
 def _claude_message(entry: Entry) -> dict[str, Any] | None:
     """The message of an entry; attachments are what the client itself put into the prompt."""
-    if entry.get("isApiErrorMessage"):
+    if _is_of_claude_client(entry):
         return None
     message = _dict(entry.get("message"))
     if entry.get("type") in ("user", "assistant") and "content" in message:
@@ -351,22 +446,28 @@ class _ClaudeShapes:
 
 
 def _joined_turns(path: Sequence[Entry]) -> Iterator[Body]:
-    """Messages in which blocks of one role that follow each other are one message."""
-    role, blocks = "", list[Any]()
-    for message in path:
-        content = message["content"]
-        new = [{"type": "text", "text": content}] if isinstance(content, str) else _list(content)
-        if message["role"] != role and blocks:
-            yield {"role": role, "content": blocks}
-            blocks = []
-        role, blocks = message["role"], [*blocks, *new]
-    if blocks:
-        yield {"role": role, "content": blocks}
+    """Messages in which blocks of one role that follow each other are one message. An answer that
+    was cut before it said anything is none."""
+    for role, group in groupby(path, key=lambda message: str(message["role"])):
+        messages = list(group)
+        blocks = [block for message in messages for block in _claude_blocks(message)]
+        weight = {"weight": 0} if any("weight" in message for message in messages) else {}
+        if blocks and not (weight and all(_is_thought(block) for block in blocks)):
+            yield {"role": role, "content": blocks, **weight}
+
+
+def _claude_blocks(message: Entry) -> list[Any]:
+    content = message.get("content")
+    return [{"type": "text", "text": content}] if isinstance(content, str) else _list(content)
+
+
+def _is_thought(block: Entry) -> bool:
+    return block.get("type") in ("thinking", "redacted_thinking")
 
 
 def _is_claude_turn(entry: Entry) -> bool:
-    is_no_turn = entry.get("type") == "api-request-blob" or entry.get("isApiErrorMessage")
-    return bool(is_no_turn) or _claude_message(entry) is not None
+    is_no_turn = entry.get("type") == "api-request-blob" or _is_of_claude_client(entry)
+    return is_no_turn or _claude_message(entry) is not None
 
 
 _CLAUDE = _Agent(_read_claude, _is_claude_turn)
@@ -376,7 +477,8 @@ _CLAUDE = _Agent(_read_claude, _is_claude_turn)
 
 
 def _read_codex(entries: Sequence[Entry]) -> list[AgentConversation]:
-    windows: list[list[Any]] = [[]]
+    windows: list[list[Body]] = [[]]
+    notes: list[SessionNote] = []
     meta: dict[str, Any] = {}
     model = None
     for entry in entries:
@@ -385,18 +487,23 @@ def _read_codex(entries: Sequence[Entry]) -> list[AgentConversation]:
             meta = meta or payload
         elif kind == "turn_context":
             model = payload.get("model") or model
-        elif kind == "response_item":
+        elif kind == "event_msg" and payload.get("type") in _CODEX_EVENTS:
+            windows[-1], noted = _CODEX_EVENTS[payload["type"]](windows[-1], payload)
+            notes += noted
+        elif kind == "response_item" and _is_readable(payload):
             windows[-1].append(_public_item(payload))
+        elif kind == "response_item":
+            notes.append(SessionNote("unread", str(payload.get("type"))))
         elif kind == "compacted":
-            kept = payload.get("replacement_history")
-            summary = {"type": "message", "role": "user", "content": payload.get("message") or ""}
-            items = _objects(kept) if isinstance(kept, list) else [summary]
-            windows.append([_public_item(item) for item in items])
+            kept, left_out = _codex_replacement(payload)
+            windows.append(kept)
+            notes += left_out
+    notes += [SessionNote("unread", name) for name in _codex_unread(meta)]
     instructions = _dict(meta.get("base_instructions")).get("text")
     common = {"model": model, "instructions": instructions}
     body = {name: value for name, value in common.items() if value is not None}
     last = len(windows) - 1
-    return [
+    found = [
         AgentConversation(
             "Codex",
             str(meta.get("id", "")),
@@ -406,6 +513,80 @@ def _read_codex(entries: Sequence[Entry]) -> list[AgentConversation]:
         for n, items in enumerate(windows)
         if items
     ]
+    return _noted(found, notes)
+
+
+_Changed: TypeAlias = tuple[list[Body], list[SessionNote]]
+
+
+def _codex_aborted(items: list[Body], event: Entry) -> _Changed:
+    """An answer that was broken off is at their end, or before the text that says so."""
+    end = next((n for n in range(len(items), 0, -1) if not _is_said(items[n - 1], _ABORTED)), 0)
+    start = next((n for n in range(end, 0, -1) if not is_of_model(items[n - 1])), 0)
+    if start == end:
+        return items, []
+    answer = [{**item, "weight": 0} for item in items[start:end]]
+    says_something = any(item.get("type") != "reasoning" for item in answer)
+    return [*items[:start], *(answer if says_something else ()), *items[end:]], [CUT]
+
+
+def _codex_rolled_back(items: list[Body], event: Entry) -> _Changed:
+    """The user took back the last turns."""
+    begun = [n for n, item in enumerate(items) if _begins_codex_turn(item)]
+    count = event.get("num_turns")
+    undone = begun[-count:] if isinstance(count, int) and count > 0 else []
+    return (items[: undone[0]] if undone else items), [UNDONE] * len(undone)
+
+
+_CODEX_EVENTS: Mapping[str, Callable[[list[Body], Entry], _Changed]] = {
+    "turn_aborted": _codex_aborted,
+    "thread_rolled_back": _codex_rolled_back,
+}
+_ABORTED = ("<turn_aborted>",)
+# How the texts begin that Codex itself gives the model as the user's.
+_CODEX_CONTEXT = (
+    *("# AGENTS.md instructions", "<user_instructions>", "<environment_context>", "<skill>"),
+    *("<user_shell_command>", "<subagent_notification>", *_ABORTED),
+)
+
+
+def _begins_codex_turn(item: Entry) -> bool:
+    return item.get("role") == "user" and not _is_said(item, _CODEX_CONTEXT)
+
+
+def _is_said(item: Entry, beginnings: tuple[str, ...]) -> bool:
+    """Whether an item is a user's message that begins with one of these."""
+    content = item.get("content")
+    texts = [content] if isinstance(content, str) else [p.get("text") for p in _objects(content)]
+    first = str(texts[0] if texts else "").lstrip()
+    return item.get("role") == "user" and first.startswith(beginnings)
+
+
+def _codex_replacement(payload: Entry) -> _Changed:
+    """What stands in the place of all before it. Answers in it were written behind something else,
+    where they are trained on."""
+    kept = payload.get("replacement_history")
+    summary = {"type": "message", "role": "user", "content": payload.get("message") or ""}
+    items = _objects(kept) if isinstance(kept, list) else [summary]
+    names = [str(item.get("type")) for item in items if not _is_readable(item)]
+    public = [_public_item(item) for item in items if _is_readable(item)]
+    weighed = [{**item, "weight": 0} if is_of_model(item) else item for item in public]
+    return weighed, [SessionNote("unread", name) for name in names]
+
+
+def _is_readable(item: Entry) -> bool:
+    """Whether a prompt can say what an item is. Calls of unknown kinds are not passed over: what
+    comes behind them is the answer to their results."""
+    kind = str(item.get("type") or "message")
+    if kind.startswith("compaction"):
+        return bool(item.get("summary") or marked_text(str(item.get("encrypted_content"))))
+    return kind in ITEM_READERS or kind.endswith("_call")
+
+
+def _codex_unread(meta: Entry) -> Iterator[str]:
+    """What the head of a session says of its prompts and is not read. Older releases write the
+    user's instructions there, which are among the items too, and not their own."""
+    return (name for name in ("instructions", "dynamic_tools") if meta.get(name))
 
 
 def _public_item(item: Mapping[str, Any]) -> Body:
