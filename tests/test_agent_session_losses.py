@@ -4,14 +4,20 @@ compacted, and what the client wrote. The files are made up of what agents' sour
 from __future__ import annotations
 
 import json
+import sqlite3
+from base64 import b64encode
 from collections.abc import Iterable, Mapping
+from contextlib import closing
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from builders import png
 from dsv4._inputs.agent_sessions import AgentConversation, lost_lines, read_agent_session
 from dsv4._inputs.line_shapes import line_conversation
+from dsv4._inputs.request_bodies import RequestOverrides
 from dsv4.dataset import DatasetOptions, encode_files
 
 Made = Mapping[str, Any]
@@ -205,6 +211,291 @@ def test_codex(case: str) -> None:
 def test_prompts_of_codex_that_are_not_read_are_named(name: str) -> None:
     head = {**META, "payload": {"id": "s", name: ["x"]}}
     check([head, user("Hi"), model("Yes")], [["Hi?", "Yes!"]], unread(name))
+
+
+# pi.
+
+
+def pi(*entries: Made) -> list[Made]:
+    head = {"type": "session", "version": 3, "id": "s", "cwd": "/"}
+    return [head, *chain("id", "parentId", entries)]
+
+
+def pi_said(role: str, *content: Made | str, **fields: Any) -> Made:
+    blocks = [{"type": "text", "text": c} if isinstance(c, str) else c for c in content]
+    return {"type": "message", "message": {"role": role, "content": blocks, **fields}}
+
+
+def pi_asked(text: str) -> Made:
+    return pi_said("user", text)
+
+
+def pi_answered(*content: Made | str, **fields: Any) -> Made:
+    return pi_said("assistant", *content, **fields)
+
+
+REDACTED = {"type": "thinking", "thinking": "[redacted]", "redacted": True}
+CUSTOM = {"type": "custom_message", "customType": "x", "content": "Note", "display": True}
+PI_SUMMARY = {"type": "compaction", "summary": "Sum", "firstKeptEntryId": "e2"}
+
+PI = {
+    "redacted": (
+        [pi_asked("Hi"), pi_answered(REDACTED, "Yes")],
+        [["Hi?", "Yes!"]],
+        [unread("redacted thinking")],
+    ),
+    "an extension's message": (
+        [pi_asked("Hi"), CUSTOM, pi_answered("Yes")],
+        [["Hi?", "Note?", "Yes!"]],
+        [],
+    ),
+    "compacted": (
+        [
+            *(pi_asked("Hi"), pi_answered("Yes"), pi_asked("On"), pi_answered("Kept")),
+            *(PI_SUMMARY, pi_asked("More"), pi_answered("Last")),
+        ],
+        [
+            ["Hi?", "Yes!", "On?", "Kept!"],
+            ["Sum?", "On?", "Kept.", "More?", "Last!"],
+        ],
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", PI)
+def test_pi(case: str) -> None:
+    lines, turns, notes = PI[case]
+    check(pi(*lines), turns, *notes)
+
+
+@pytest.mark.parametrize("reason", ["aborted", "error", "length"])
+def test_pi_names_an_answer_that_was_cut(reason: str) -> None:
+    on = [pi_asked("On"), pi_answered("Yes", stopReason="stop")]
+    cut = pi_answered("half", stopReason=reason)
+    check(pi(pi_asked("Hi"), cut, *on), [["Hi?", "half.", "On?", "Yes!"]], CUT)
+    check(pi(pi_asked("Hi"), pi_answered(stopReason=reason), *on), [["Hi?", "On?", "Yes!"]], CUT)
+
+
+# Qwen Code.
+
+
+def qwen(*entries: Made) -> list[Made]:
+    return chain("uuid", "parentUuid", ({"sessionId": "s", **entry} for entry in entries))
+
+
+def parts(role: str, *listed: Made | str) -> Made:
+    return {"role": role, "parts": [{"text": p} if isinstance(p, str) else p for p in listed]}
+
+
+def qwen_said(role: str, *listed: Made | str) -> Made:
+    return {"type": "assistant" if role == "model" else role, "message": parts(role, *listed)}
+
+
+FAILED = {"functionResponse": {"id": "1", "response": {"output": "", "error": "No"}}}
+QWEN_CALL = {"functionCall": {"id": "1", "name": "f", "args": {}}}
+
+
+def compressed(*history: Made) -> Made:
+    payload = {"info": {}, "compressedHistory": history}
+    return {"type": "system", "subtype": "chat_compression", "systemPayload": payload}
+
+
+HI_YES = [qwen_said("user", "Hi"), qwen_said("model", "Yes")]
+ON_YES = [qwen_said("user", "On"), qwen_said("model", "Yes")]
+SUMMARY = [parts("user", "Sum"), parts("model", "Got it")]
+QWEN = {
+    "compressed": (
+        [*HI_YES, compressed(*SUMMARY), *ON_YES],
+        [["Hi?", "Yes!"], ["Sum?", "Got it.", "On?", "Yes!"]],
+        [],
+    ),
+    "compressed to nothing": (
+        [*HI_YES, compressed(), *ON_YES],
+        [["Hi?", "Yes!", "On?", "Yes!"]],
+        [unread("chat_compression")],
+    ),
+    "an error beside an empty output": (
+        [qwen_said("user", "Hi"), qwen_said("model", QWEN_CALL), qwen_said("user", FAILED)],
+        [["Hi?", "f!", "No="]],
+        [],
+    ),
+    "a file": (
+        [qwen_said("user", "See", {"fileData": {"fileUri": "x"}}), qwen_said("model", "Yes")],
+        [["See?", "Yes!"]],
+        [unread("fileData")],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", QWEN)
+def test_qwen_code(case: str) -> None:
+    lines, turns, notes = QWEN[case]
+    check(qwen(*lines), turns, *notes)
+
+
+# opencode.
+
+
+def text(said: str, **fields: Any) -> Made:
+    return {"type": "text", "text": said, **fields}
+
+
+def tool(id: str = "1", **state: Any) -> Made:
+    state = {"status": "completed", "input": {}, "output": "R", **state}
+    return {"type": "tool", "callID": id, "tool": "f", "state": state}
+
+
+def of_user(*parts: Made | str, **head: Any) -> tuple[Made, list[Made]]:
+    return {"role": "user", **head}, [text(p) if isinstance(p, str) else dict(p) for p in parts]
+
+
+def of_model(*parts: Made | str, **head: Any) -> tuple[Made, list[Made]]:
+    return {**of_user()[0], "role": "assistant", "modelID": "m", **head}, of_user(*parts)[1]
+
+
+START = {"type": "step-start"}
+
+
+def finish(reason: str) -> Made:
+    return {"type": "step-finish", "reason": reason}
+
+
+COMPACTION = {"type": "compaction", "auto": True}
+ABORT = {"name": "MessageAbortedError", "data": {}}
+PIXEL = f"data:image/png;base64,{b64encode(png(28, 28)).decode()}"
+PICTURE = {"type": "file", "mime": "image/png", "url": PIXEL}
+PAPER = {"type": "file", "mime": "application/pdf", "url": "data:x"}
+HI = of_user("Hi")
+HALF_THEN = [["Hi?", "half.", "On?", "Yes!"]]
+ON = (of_user("On"), of_model("Yes"))
+SUMMED = ["What did we do so far??", "Sum.", "On?", "Yes!"]
+
+OPENCODE: dict[str, tuple[Any, Any, Any, Any]] = {
+    "an error": ({}, [HI, of_model("half", error=ABORT), *ON], HALF_THEN, [CUT]),
+    "an error at once": (
+        {},
+        [HI, of_model(error={"name": "APIError"}), *ON],
+        [["Hi?", "On?", "Yes!"]],
+        [CUT],
+    ),
+    "a length": ({}, [HI, of_model("half", finish="length"), *ON], HALF_THEN, [CUT]),
+    "a step's length": ({}, [HI, of_model("half", finish("length")), *ON], HALF_THEN, [CUT]),
+    "never completed": ({}, [HI, of_model("half", time={"created": 1}), *ON], HALF_THEN, [CUT]),
+    "arguments that were being written": (
+        {},
+        [HI, of_model("half", tool(status="pending", output=None))],
+        [["Hi?", "half f.", "[Tool execution was interrupted]="]],
+        [CUT],
+    ),
+    "a tool that was running": (
+        {},
+        [HI, of_model(tool(status="running", output=None)), *ON],
+        [["Hi?", "f!", "[Tool execution was interrupted]=", "On?", "Yes!"]],
+        [],
+    ),
+    "steps": (
+        {},
+        [
+            HI,
+            of_model(
+                *(START, {"type": "reasoning", "text": "T1"}, "First", tool(), finish("stop")),
+                *(START, {"type": "reasoning", "text": "T2"}, "Second", finish("stop")),
+            ),
+        ],
+        [["Hi?", "(T1) First f!", "R=", "(T2) Second!"]],
+        [],
+    ),
+    "the last of several steps": (
+        {},
+        [HI, of_model(START, "First", tool(), START, "half", error=ABORT)],
+        [["Hi?", "First f!", "R=", "half."]],
+        [CUT],
+    ),
+    "ignored": (
+        {},
+        [of_user("Hi", text("No", ignored=True)), of_model("Yes", text("No", ignored=True))],
+        [["Hi?", "Yes!"]],
+        [],
+    ),
+    "undone": (
+        {"messageID": "m2"},
+        [HI, of_model("Yes"), of_user("No"), of_model("No")],
+        [["Hi?", "Yes!"]],
+        [UNDONE],
+    ),
+    "undone in part": (
+        {"messageID": "m1", "partID": "p002"},
+        [HI, of_model("half", "No"), of_user("No")],
+        [["Hi?", "half."]],
+        [CUT, UNDONE],
+    ),
+    "compacted": (
+        {},
+        [HI, of_model("Yes"), of_user(COMPACTION), of_model("Sum", summary=True), *ON],
+        [["Hi?", "Yes!"], SUMMED],
+        [],
+    ),
+    "compacted but for the last turn": (
+        {},
+        [
+            *(HI, of_model("Yes"), of_user("Kept"), of_model("Kept")),
+            *(of_user({**COMPACTION, "tail_start_id": "m2"}), of_model("Sum", summary=True), *ON),
+        ],
+        [["Hi?", "Yes!", "Kept?", "Kept!"], ["Kept?", "Kept.", *SUMMED]],
+        [],
+    ),
+    "compacted in vain": (
+        {},
+        [HI, of_model("Yes"), of_user(COMPACTION), of_model(summary=True, error=ABORT), *ON],
+        [["Hi?", "Yes!", "What did we do so far??", "On?", "Yes!"]],
+        [CUT],
+    ),
+    "a file of another kind": (
+        {},
+        [of_user("Hi", PAPER), of_model(tool(attachments=[PAPER]))],
+        [["Hi?", "f!", "R="]],
+        ["2 parts that are not read ('application/pdf') are left out"],
+    ),
+    "a system prompt": (
+        {},
+        [of_user("Hi", system="Be kind"), of_model("Yes")],
+        [["Hi?", "Yes!"]],
+        [unread("system")],
+    ),
+}
+
+
+def opencode(revert: Made, messages: Iterable[tuple[Made, list[Made]]], path: Path) -> bytes:
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("CREATE TABLE session (id, parent_id, revert)")
+        database.execute("CREATE TABLE message (id, session_id, time_created, data)")
+        database.execute("CREATE TABLE part (id, message_id, data)")
+        written = json.dumps(revert) if revert else None
+        database.execute("INSERT INTO session VALUES ('s', NULL, ?)", (written,))
+        numbers = count()
+        for n, (head, parts) in enumerate(messages):
+            row = (f"m{n}", n, json.dumps(head))
+            database.execute("INSERT INTO message VALUES (?, 's', ?, ?)", row)
+            for part in parts:
+                one = (f"p{next(numbers):03}", f"m{n}", json.dumps(part))
+                database.execute("INSERT INTO part VALUES (?, ?, ?)", one)
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("case", OPENCODE)
+def test_opencode(case: str, tmp_path: Path) -> None:
+    revert, messages, turns, notes = OPENCODE[case]
+    found = read_agent_session(opencode(revert, messages, tmp_path / "opencode.db"))
+    assert [told(one) for one in found] == turns
+    assert list(lost_lines(found)) == notes
+
+
+def test_pictures_of_opencodes_tools_are_read(tmp_path: Path) -> None:
+    messages = [HI, of_model(tool(attachments=[PICTURE]))]
+    (one,) = read_agent_session(opencode({}, messages, tmp_path / "opencode.db"))
+    read = RequestOverrides(dialect="v4.1").read(one.body, rules="body")
+    assert len(read.request.encode().images) == 1
 
 
 # Through the commands' door.

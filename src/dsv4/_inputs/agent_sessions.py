@@ -33,7 +33,7 @@ _FIRST_LINES = 64
 _FIRST_BYTES = 1 << 20
 
 
-class SessionNote(NamedTuple):
+class LossNote(NamedTuple):
     """Something of a session that is left out or not trained on: why, and what the agent calls it
     where that is not enough."""
 
@@ -41,8 +41,8 @@ class SessionNote(NamedTuple):
     name: str = ""
 
 
-CUT = SessionNote("cut")
-UNDONE = SessionNote("undone")
+CUT = LossNote("cut")
+UNDONE = LossNote("undone")
 # Of each kind, what is said of one, and of several.
 _NOTES_IN_WORDS = {
     "cut": (
@@ -82,7 +82,7 @@ class AgentConversation(NamedTuple):
     body: Body
     unread: tuple[bytes, ...] = ()
     unknown: tuple[str, ...] = ()
-    notes: tuple[SessionNote, ...] = ()
+    notes: tuple[LossNote, ...] = ()
 
     def requests(self) -> Iterator[Body]:
         """The requests that its answers came from, as far as the file tells: the conversation up to
@@ -302,7 +302,7 @@ def _with_branches(agent: str, session: str, bodies: Sequence[Body]) -> list[Age
     ]
 
 
-def _noted(found: list[AgentConversation], notes: Iterable[SessionNote]) -> list[AgentConversation]:
+def _noted(found: list[AgentConversation], notes: Iterable[LossNote]) -> list[AgentConversation]:
     """The conversations of a session, the last of them with its notes."""
     return [*found[:-1], *(one._replace(notes=tuple(notes)) for one in found[-1:])]
 
@@ -371,13 +371,13 @@ def _claude_cut(entries: Sequence[Entry]) -> set[str]:
     return {answer for answer in cut if answer is not None}
 
 
-def _claude_notes(entries: Sequence[Entry]) -> Iterator[SessionNote]:
+def _claude_notes(entries: Sequence[Entry]) -> Iterator[LossNote]:
     for entry in entries:
         if _is_of_claude_client(entry):
-            yield SessionNote("client")
+            yield LossNote("client")
         attached = _dict(entry.get("attachment"))
         if attached and _claude_message(entry) is None:
-            yield SessionNote("unread", str(attached.get("type")))
+            yield LossNote("unread", str(attached.get("type")))
 
 
 def _is_of_claude_client(entry: Entry) -> bool:
@@ -478,7 +478,7 @@ _CLAUDE = _Agent(_read_claude, _is_claude_turn)
 
 def _read_codex(entries: Sequence[Entry]) -> list[AgentConversation]:
     windows: list[list[Body]] = [[]]
-    notes: list[SessionNote] = []
+    notes: list[LossNote] = []
     meta: dict[str, Any] = {}
     model = None
     for entry in entries:
@@ -493,12 +493,12 @@ def _read_codex(entries: Sequence[Entry]) -> list[AgentConversation]:
         elif kind == "response_item" and _is_readable(payload):
             windows[-1].append(_public_item(payload))
         elif kind == "response_item":
-            notes.append(SessionNote("unread", str(payload.get("type"))))
+            notes.append(LossNote("unread", str(payload.get("type"))))
         elif kind == "compacted":
             kept, left_out = _codex_replacement(payload)
             windows.append(kept)
             notes += left_out
-    notes += [SessionNote("unread", name) for name in _codex_unread(meta)]
+    notes += [LossNote("unread", name) for name in _codex_unread(meta)]
     instructions = _dict(meta.get("base_instructions")).get("text")
     common = {"model": model, "instructions": instructions}
     body = {name: value for name, value in common.items() if value is not None}
@@ -516,7 +516,7 @@ def _read_codex(entries: Sequence[Entry]) -> list[AgentConversation]:
     return _noted(found, notes)
 
 
-_Changed: TypeAlias = tuple[list[Body], list[SessionNote]]
+_Changed: TypeAlias = tuple[list[Body], list[LossNote]]
 
 
 def _codex_aborted(items: list[Body], event: Entry) -> _Changed:
@@ -571,7 +571,7 @@ def _codex_replacement(payload: Entry) -> _Changed:
     names = [str(item.get("type")) for item in items if not _is_readable(item)]
     public = [_public_item(item) for item in items if _is_readable(item)]
     weighed = [{**item, "weight": 0} if is_of_model(item) else item for item in public]
-    return weighed, [SessionNote("unread", name) for name in names]
+    return weighed, [LossNote("unread", name) for name in names]
 
 
 def _is_readable(item: Entry) -> bool:
@@ -602,18 +602,28 @@ _CODEX = _Agent(_read_codex, lambda entry: entry.get("type") in ("response_item"
 
 def _read_pi(entries: Sequence[Entry]) -> list[AgentConversation]:
     tree = _Tree()
-    for entry in entries:
+    places = {entry.get("id"): n for n, entry in enumerate(entries)}
+    for n, entry in enumerate(entries):
         if isinstance(entry.get("id"), str) and entry.get("type") != "session":
             message = _pi_message(entry)
-            tree.add(entry["id"], entry.get("parentId"), *([message] if message else []))
+            if message is not None and entry.get("type") == "compaction":
+                message["kept_from"] = places.get(entry.get("firstKeptEntryId"), n)
+            messages = [{**message, "place": n}] if message else []
+            tree.add(entry["id"], entry.get("parentId"), *messages)
     session = next((str(e.get("id", "")) for e in entries if e.get("type") == "session"), "")
-    return _with_branches("pi", session, [_chat_body(path) for _, path in tree.paths()])
+    found = _chat_conversations("pi", session, [path for _, path in tree.paths()])
+    return _noted(found, [note for entry in entries for note in _pi_notes(entry)])
+
+
+_PI_CUT = ("aborted", "error", "length")
+_PI_SUMMARIES = ("compaction", "branch_summary")
 
 
 def _pi_message(entry: Entry) -> Body | None:
-    if entry.get("type") in ("compaction", "branch_summary"):
+    if entry.get("type") in _PI_SUMMARIES:
         return {"role": "user", "content": str(entry.get("summary", ""))}
-    message = _dict(entry.get("message"))
+    is_custom = entry.get("type") == "custom_message"  # of an extension, to the model
+    message = {**entry, "role": "user"} if is_custom else _dict(entry.get("message"))
     content, role = message.get("content"), message.get("role")
     blocks = _objects(content) or [{"type": "text", "text": str(content or "")}]
     if role == "toolResult":
@@ -625,12 +635,30 @@ def _pi_message(entry: Entry) -> Body | None:
             for block in blocks
             if block.get("type") == "toolCall"
         ]
-        thoughts = [b.get("thinking") for b in blocks if b.get("type") == "thinking"]
-        return _chat_answer(blocks, thoughts, calls, message.get("model"))
+        thoughts = [
+            block.get("thinking")
+            for block in blocks
+            if block.get("type") == "thinking" and not block.get("redacted")
+        ]
+        answer = _chat_answer(blocks, thoughts, calls, message.get("model"))
+        return _unless_cut(answer, message.get("stopReason") in _PI_CUT)
     return {"role": "user", "content": _chat_content(blocks)} if role == "user" else None
 
 
-_PI = _Agent(_read_pi, lambda entry: _pi_message(entry) is not None)
+def _pi_notes(entry: Entry) -> Iterator[LossNote]:
+    message = _dict(entry.get("message"))
+    if message.get("role") == "assistant" and message.get("stopReason") in _PI_CUT:
+        yield CUT
+    redacted = [b for b in _objects(message.get("content")) if b.get("redacted")]
+    yield from [LossNote("unread", "redacted thinking")] * len(redacted)
+
+
+def _is_pi_turn(entry: Entry) -> bool:
+    is_answer = _dict(entry.get("message")).get("role") == "assistant"
+    return is_answer or _pi_message(entry) is not None
+
+
+_PI = _Agent(_read_pi, _is_pi_turn)
 
 
 # Qwen Code: entries with `uuid` and `parentUuid`; Gemini's parts.
@@ -638,11 +666,51 @@ _PI = _Agent(_read_pi, lambda entry: _pi_message(entry) is not None)
 
 def _read_qwen(entries: Sequence[Entry]) -> list[AgentConversation]:
     tree = _Tree()
-    for entry in entries:
+    for n, entry in enumerate(entries):
         if isinstance(entry.get("uuid"), str):
-            tree.add(entry["uuid"], entry.get("parentUuid"), *_qwen_messages(entry))
+            messages = [{**message, "place": n} for message in _qwen_turns(entry, n)]
+            tree.add(entry["uuid"], entry.get("parentUuid"), *messages)
     session = next((str(entry["sessionId"]) for entry in entries if "sessionId" in entry), "")
-    return _with_branches("Qwen Code", session, [_chat_body(path) for _, path in tree.paths()])
+    found = _chat_conversations("Qwen Code", session, [path for _, path in tree.paths()])
+    return _noted(found, [note for entry in entries for note in _qwen_notes(entry)])
+
+
+_COMPRESSION = "chat_compression"
+
+
+def _qwen_history(entry: Entry) -> list[Body]:
+    """What stands in the place of all before a compression. Qwen Code writes some answers in it
+    itself, and the model wrote the others behind something else."""
+    contents = _objects(_dict(entry.get("systemPayload")).get("compressedHistory"))
+    messages = [each for content in contents for each in _qwen_messages({"message": content})]
+    return [_untrained(message) for message in messages]
+
+
+def _qwen_turns(entry: Entry, place: int) -> Iterator[Body]:
+    if entry.get("subtype") != _COMPRESSION:
+        yield from _qwen_messages(entry)
+        return
+    for n, message in enumerate(_qwen_history(entry)):
+        yield message if n else {**message, "kept_from": place}
+
+
+_QWEN_PARTS = {"text", "functionCall", "functionResponse", "inlineData"}
+_QWEN_PARTS_BESIDE = {"thought", "thoughtSignature"}
+
+
+def _qwen_notes(entry: Entry) -> Iterator[LossNote]:
+    if entry.get("subtype") == _COMPRESSION and not _qwen_history(entry):
+        yield LossNote("unread", _COMPRESSION)
+    message = _dict(entry.get("message"))
+    for part in _objects(message.get("parts")):
+        is_read = part.keys() & _QWEN_PARTS
+        if message.get("role") == "model" and "inlineData" in part:
+            is_read = is_read - {"inlineData"}
+        names = [name for name in part if name not in _QWEN_PARTS_BESIDE]
+        if not is_read and names:
+            yield LossNote("unread", names[0])
+        if _dict(part.get("functionResponse")).get("parts"):
+            yield LossNote("unread", "functionResponse.parts")
 
 
 def _qwen_messages(entry: Entry) -> Iterator[Body]:
@@ -652,7 +720,7 @@ def _qwen_messages(entry: Entry) -> Iterator[Body]:
     for result in (_dict(part.get("functionResponse")) for part in parts):
         if result:
             response = _dict(result.get("response"))
-            output = response.get("output", response.get("error"))
+            output = response.get("output") or response.get("error", response.get("output"))
             text = output if isinstance(output, str) else json.dumps(response, ensure_ascii=False)
             yield {"role": "tool", "tool_call_id": result.get("id"), "content": text}
     if message.get("role") == "model":
@@ -664,8 +732,10 @@ def _qwen_messages(entry: Entry) -> Iterator[Body]:
         thoughts = [part["text"] for part in texts if part.get("thought")]
         said = [part for part in texts if not part.get("thought")]
         yield _chat_answer(said, thoughts, calls, entry.get("model"))
-    elif message.get("role") == "user" and (texts or any("inlineData" in p for p in parts)):
-        yield {"role": "user", "content": _chat_content([_qwen_block(part) for part in parts])}
+    elif message.get("role") == "user":
+        blocks = [_qwen_block(part) for part in parts if "text" in part or "inlineData" in part]
+        if blocks:
+            yield {"role": "user", "content": _chat_content(blocks)}
 
 
 def _qwen_block(part: Mapping[str, Any]) -> Body:
@@ -681,10 +751,15 @@ _QWEN = _Agent(_read_qwen, lambda entry: any(_qwen_messages(entry)))
 # opencode: a database of sessions, their messages and the parts of these.
 
 _OPENCODE_PARTS = """
-    SELECT message.session_id, message.id, message.data, part.data
+    SELECT message.session_id, message.id, message.data, part.id, part.data
     FROM message LEFT JOIN part ON part.message_id = message.id
     ORDER BY message.session_id, message.time_created, message.id, part.id
 """
+
+
+class _OpencodeMessage(NamedTuple):
+    head: Body
+    parts: list[Body]  # each with its `id`
 
 
 def _read_opencode(data: bytes, path: str | os.PathLike[str] | None) -> list[AgentConversation]:
@@ -694,11 +769,13 @@ def _read_opencode(data: bytes, path: str | os.PathLike[str] | None) -> list[Age
             place.write_bytes(data)
         try:
             with closing(open_database(place, timeout=5, must_exist=True)) as database:
-                parents = dict(database.execute("SELECT id, parent_id FROM session"))
+                listed = database.execute("SELECT * FROM session")
+                names = [column[0] for column in listed.description]
+                heads = [dict(zip(names, row, strict=True)) for row in listed]
                 rows = database.execute(_OPENCODE_PARTS).fetchall()
         except sqlite3.Error:  # a database of another program
             return []
-    sessions: dict[str, dict[str, tuple[Body, list[Body]]]] = {}
+    sessions: dict[str, dict[str, _OpencodeMessage]] = {}
     unread: dict[bytes, None] = {}
 
     def read(text: str) -> Body:
@@ -707,49 +784,213 @@ def _read_opencode(data: bytes, path: str | os.PathLike[str] | None) -> list[Age
             unread[str(text).encode() + b"\n"] = None
         return dict(value or {})
 
-    for session, message, head, part in rows:
+    for session, message, head, part_id, part in rows:
         messages = sessions.setdefault(session, {})
-        _, parts = messages.setdefault(message, (read(head), []))
+        _, parts = messages.setdefault(message, _OpencodeMessage(read(head), []))
         if part is not None:
-            parts.append(read(part))
+            parts.append({**read(part), "id": part_id})
+    about = {head["id"]: head for head in heads}
     return [
-        AgentConversation(
-            "opencode",
-            session,
-            "sub-agent" if parents.get(session) else "main",
-            _chat_body([each for one in messages.values() for each in _opencode_messages(*one)]),
-            tuple(unread),
-        )
+        one._replace(unread=tuple(unread))
         for session, messages in sessions.items()
-        if any(parts for _, parts in messages.values())
+        if any(message.parts for message in messages.values())
+        for one in _opencode_session(session, about.get(session, {}), messages)
     ]
+
+
+def _opencode_session(
+    session: str, about: Mapping[str, Any], messages: Mapping[str, _OpencodeMessage]
+) -> list[AgentConversation]:
+    revert = _json_object(about.get("revert") or "") or {}
+    kept = _not_reverted(messages, revert)
+    places = {id: n for n, id in enumerate(kept)}
+    listed = list(kept.values())
+    path = [turn for n in range(len(listed)) for turn in _opencode_turns(listed, n, places)]
+    branch = "sub-agent" if about.get("parent_id") else "main"
+    found = _chat_conversations("opencode", session, [path], branch, oldest_first=True)
+    undone = [m for id, m in messages.items() if id not in kept and m.head.get("role") == "user"]
+    notes = [note for message in kept.values() for note in _opencode_notes(*message)]
+    return _noted(found, [*[UNDONE] * len(undone), *notes])
+
+
+def _not_reverted(
+    messages: Mapping[str, _OpencodeMessage], revert: Entry
+) -> dict[str, _OpencodeMessage]:
+    """The messages before the one, or the part of one, that the user went back to."""
+    ids = list(messages)
+    if revert.get("messageID") not in messages:
+        return dict(messages)
+    last = str(revert["messageID"])
+    kept = {id: messages[id] for id in ids[: ids.index(last)]}
+    head, parts = messages[last]
+    names = [part["id"] for part in parts]
+    before = parts[: names.index(revert["partID"])] if revert.get("partID") in names else []
+    if before:
+        kept[last] = _OpencodeMessage({**head, "error": _REVERTED}, before)
+    return kept
+
+
+_REVERTED = {"name": "reverted"}
+_OPENCODE_CUT = ("length", "content-filter", "error")
+# What opencode tells the model where these stand.
+_OPENCODE_TEXTS = {
+    "compaction": "What did we do so far?",
+    "subtask": "The following tool was executed by the user",
+}
+_OPENCODE_INTERRUPTED = "[Tool execution was interrupted]"
+_UNFINISHED = ("pending", "running")
+
+
+def _opencode_turns(
+    messages: Sequence[_OpencodeMessage], place: int, places: Mapping[str, int]
+) -> Iterator[Body]:
+    """What the message at a place says. One that asks for a summary begins a conversation, if the
+    summary was written; it may name the first message that is kept. No file has the prompt that a
+    summary answers."""
+    message, after = messages[place], messages[min(place + 1, len(messages) - 1)]
+    asking = [part for part in message.parts if part.get("type") == "compaction"]
+    is_written = _is_opencode_summary(after.head) and not after.head.get("error")
+    begins: Body = {}
+    if asking and is_written:
+        begins["kept_from"] = places.get(str(asking[0].get("tail_start_id")), place)
+    for turn in _opencode_messages(*message):
+        own = _untrained(turn) if _is_opencode_summary(message.head) else turn
+        yield {**own, "place": place, **begins}
+
+
+def _is_opencode_summary(head: Body) -> bool:
+    return head.get("role") == "assistant" and head.get("summary") is True
 
 
 def _opencode_messages(head: Body, parts: Sequence[Body]) -> Iterator[Body]:
     if head.get("role") == "user":
-        yield {"role": "user", "content": _chat_content([_opencode_block(p) for p in parts])}
+        blocks = [block for part in parts if (block := _opencode_block(part)) is not None]
+        if blocks:
+            yield {"role": "user", "content": _chat_content(blocks)}
         return
-    tools = [part for part in parts if part.get("type") == "tool"]
-    calls = [
-        _chat_call(part.get("callID"), part.get("tool"), _dict(part.get("state")).get("input"))
-        for part in tools
-    ]
-    thoughts = [part.get("text") for part in parts if part.get("type") == "reasoning"]
-    yield _chat_answer(parts, thoughts, calls, head.get("modelID"))
-    for part in tools:
-        state = _dict(part.get("state"))
-        text = state.get("output", state.get("error"))
-        yield {"role": "tool", "tool_call_id": part.get("callID"), "content": str(text or "")}
+    for step, is_cut in _opencode_steps(head, parts):
+        tools = [part for part in step if part.get("type") == "tool"]
+        calls = [
+            _chat_call(part.get("callID"), part.get("tool"), _dict(part.get("state")).get("input"))
+            for part in tools
+        ]
+        thoughts = [part.get("text") for part in step if part.get("type") == "reasoning"]
+        texts = [part for part in step if not part.get("ignored")]
+        answer = _unless_cut(_chat_answer(texts, thoughts, calls, head.get("modelID")), is_cut)
+        if answer is not None:
+            yield answer
+            yield from map(_opencode_result, tools)
 
 
-def _opencode_block(part: Mapping[str, Any]) -> Body:
-    mime = str(part.get("mime", ""))
-    if part.get("type") == "file" and mime.startswith("image/"):
-        return {"type": "image_url", "image_url": {"url": part.get("url")}}
-    return {"type": "text", "text": part.get("text", "")}
+def _opencode_steps(head: Body, parts: Sequence[Body]) -> list[tuple[list[Body], bool]]:
+    """The answers in a message, each with its calls, and whether it was cut. What the message says
+    of its end is said of the last."""
+    steps: list[list[Body]] = [[]]
+    for part in parts:
+        if part.get("type") == "step-start" and any(map(_is_said_by_model, steps[-1])):
+            steps.append([])
+        steps[-1].append(part)
+    ends = _dict(head.get("time", {"completed": 0}))
+    cut = bool(head.get("error")) or head.get("finish") in _OPENCODE_CUT or "completed" not in ends
+    return [(step, _is_cut_step(step) or (cut and step is steps[-1])) for step in steps]
 
 
-# Chat Completions, which the last three are read into.
+def _is_said_by_model(part: Body) -> bool:
+    return part.get("type") in ("text", "reasoning", "tool")
+
+
+def _is_cut_step(step: Sequence[Body]) -> bool:
+    """Whether a step ended early, or in a call of which the arguments were still being written."""
+    reasons = [part.get("reason") for part in step if part.get("type") == "step-finish"]
+    states = [_dict(part.get("state")).get("status") for part in step]
+    return any(reason in _OPENCODE_CUT for reason in reasons) or "pending" in states
+
+
+def _opencode_result(part: Body) -> Body:
+    state = _dict(part.get("state"))
+    text = state.get("output", state.get("error"))
+    if state.get("status") in _UNFINISHED:
+        text = _OPENCODE_INTERRUPTED
+    images = [block for each in _objects(state.get("attachments")) if (block := _image(each))]
+    content = _chat_content([{"type": "text", "text": str(text or "")}, *images])
+    return {"role": "tool", "tool_call_id": part.get("callID"), "content": content}
+
+
+def _opencode_block(part: Mapping[str, Any]) -> Body | None:
+    """What a part of a user's message says to the model, if anything."""
+    kind = str(part.get("type"))
+    if kind in _OPENCODE_TEXTS:
+        return {"type": "text", "text": _OPENCODE_TEXTS[kind]}
+    if kind == "text" and not part.get("ignored"):
+        return {"type": "text", "text": part.get("text", "")}
+    return _image(part)
+
+
+def _image(part: Mapping[str, Any]) -> Body | None:
+    is_image = part.get("type") == "file" and str(part.get("mime", "")).startswith("image/")
+    return {"type": "image_url", "image_url": {"url": part.get("url")}} if is_image else None
+
+
+# Their texts are parts of their own.
+_FILES_AS_TEXT = ("text/plain", "application/x-directory")
+
+
+def _opencode_notes(head: Body, parts: Sequence[Body]) -> Iterator[LossNote]:
+    if head.get("role") == "assistant":
+        yield from [CUT] * sum(is_cut for _, is_cut in _opencode_steps(head, parts))
+    if head.get("role") == "user" and head.get("system"):
+        yield LossNote("unread", "system")
+    attached = [each for part in parts for each in _attachments(part)]
+    for file in (each for each in (*parts, *attached) if each.get("type") == "file"):
+        if _image(file) is None and file.get("mime") not in _FILES_AS_TEXT:
+            yield LossNote("unread", str(file.get("mime")))
+
+
+def _attachments(part: Body) -> list[Body]:
+    return _objects(_dict(part.get("state")).get("attachments"))
+
+
+# Chat Completions, which the last three are read into. A message has its `place` among the entries
+# too, and where a summary begins a conversation, the place from which on messages are `kept_from`
+# the one before.
+
+
+def _chat_conversations(
+    agent: str,
+    session: str,
+    paths: Sequence[Sequence[Entry]],
+    branch: str = "main",
+    oldest_first: bool = False,
+) -> list[AgentConversation]:
+    """Conversations of a tree, and those that were compacted on the way, once each. What is kept
+    stands before a summary (`oldest_first`), or behind it."""
+    found: list[AgentConversation] = []
+    ends = set[int]()
+    for n, path in enumerate(paths):
+        *compacted, last = _windows(path, oldest_first)
+        new = [one for one in compacted if one and one[-1]["place"] not in ends]
+        ends.update(one[-1]["place"] for one in new)
+        name = branch if n == len(paths) - 1 else "branch"
+        named = [*[("compacted", one) for one in new], *([(name, last)] if last else [])]
+        found += [AgentConversation(agent, session, kind, _chat_body(one)) for kind, one in named]
+    return found
+
+
+def _windows(path: Sequence[Entry], oldest_first: bool) -> list[list[Entry]]:
+    """What the model saw at once. What is kept was written behind something else, where it is
+    trained on."""
+    windows: list[list[Entry]] = [[]]
+    for message in path:
+        if "kept_from" in message:
+            before = [each for each in windows[-1] if each["place"] >= message["kept_from"]]
+            kept: list[Entry] = [_untrained(each) for each in before]
+            windows.append([*kept, message] if oldest_first else [message, *kept])
+        else:
+            windows[-1].append(message)
+    return windows
+
+
+_OWN_FIELDS = ("model", "place", "kept_from")
 
 
 def _chat_body(messages: Sequence[Entry]) -> Body:
@@ -758,10 +999,21 @@ def _chat_body(messages: Sequence[Entry]) -> Body:
     return {
         **({"model": models[-1]} if models else {}),
         "messages": [
-            {name: value for name, value in message.items() if name != "model"}
+            {name: value for name, value in message.items() if name not in _OWN_FIELDS}
             for message in messages
         ],
     }
+
+
+def _untrained(message: Entry) -> Body:
+    return {**message, **({"weight": 0} if message["role"] == "assistant" else {})}
+
+
+def _unless_cut(answer: Body, is_cut: bool) -> Body | None:
+    """An answer, which is not trained on if it was cut, and is none if it then says nothing."""
+    if not is_cut:
+        return answer
+    return _untrained(answer) if answer["content"].strip() or answer.get("tool_calls") else None
 
 
 def _chat_call(id: object, name: object, arguments: object) -> Body:
