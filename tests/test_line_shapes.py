@@ -20,7 +20,9 @@ from dsv4._inputs.line_shapes import (
     line_pair,
     line_with_label,
 )
+from dsv4.api.neutral_request import mark_text
 from dsv4.dataset import BadLine, DatasetError, DatasetOptions, Summary, encode_files
+from dsv4.tokens.tokenizer import Tokenizer
 from parts import fewer
 from rows import each_row
 from small_vocabulary import write_small_vocabulary
@@ -595,6 +597,40 @@ def test_turns_of_other_protocols_have_weights(
         return sum(row["loss_mask"])
 
     assert 0 < trained(0) < trained(1)
+
+
+OURS = mark_text("Hm")
+REASONING = [
+    pytest.param({"summary": [{"text": "Sum"}]}, {"unread input.summary"}, id="a summary"),
+    pytest.param(
+        {"summary": [{"text": "Sum"}], "content": None, "encrypted_content": "gAAA"},
+        {"unread input.summary", "unread input.encrypted_content"},
+        id="a summary of what is sealed",
+    ),
+    pytest.param(
+        {"summary": [], "encrypted_content": "gAAA"},
+        {"unread input.encrypted_content"},
+        id="sealed",
+    ),
+    pytest.param({"summary": [{"text": "Sum"}], "content": [{"text": "Hm"}]}, set(), id="both"),
+    pytest.param({"summary": [{"text": "Sum"}], "encrypted_content": OURS}, set(), id="our mark"),
+]
+
+
+@pytest.mark.parametrize(("fields", "notes"), REASONING)
+def test_a_summary_is_not_trained_as_reasoning(
+    fields: dict[str, Any], notes: set[str], vocabulary: Path, tmp_path: Path
+) -> None:
+    kinds = {"content": "reasoning_text", "summary": "summary_text"}
+    item: dict[str, Any] = {"type": "reasoning", **fields}
+    for name, kind in kinds.items():
+        item[name] = [{"type": kind, **part} for part in item.get(name) or ()]
+    answer = {"type": "message", "role": "assistant", "content": "Yes"}
+    (row,), summary = run([{"input": [*HI, item, answer]}], tmp_path, vocabulary)
+    thought = "" if notes else "Hm"
+    written = Tokenizer.load(vocabulary).decode(row["input_ids"])
+    assert written.endswith(f"<think>{thought}</think>Yes{EOS}")
+    assert {note for note in summary.notes if note.startswith("unread")} == notes
 
 
 # Pairs.

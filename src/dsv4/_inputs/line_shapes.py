@@ -17,7 +17,7 @@ from functools import cached_property, lru_cache, partial
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from dsv4._inputs.input_files import InputError
-from dsv4._inputs.request_bodies import LastAnswer, ReadBody, RequestOverrides
+from dsv4._inputs.request_bodies import LastAnswer, ReadBody, RequestOverrides, lacks_reasoning
 from dsv4.api.api_request import BodyRules, ProtocolName
 from dsv4.api.body_reader import recognise
 from dsv4.api.ignored_fields import FIELDS_READ
@@ -443,6 +443,11 @@ def unread_inside(body: object) -> Iterator[str]:
             elif name == "content" and isinstance(value, list):
                 kinds = [part.get("type") for part in value if isinstance(part, dict)]
                 yield from (f"messages[{n}].content.{kind}" for kind in kinds if kind in _SEALED)
+    items = body.get("input") if isinstance(body, dict) else None
+    for n, item in enumerate(items if isinstance(items, list) else []):
+        if lacks_reasoning(item):
+            names = ("summary", "encrypted_content")
+            yield from (f"input[{n}].{name}" for name in names if item.get(name))
 
 
 def _plain_message(message: object, place: Location) -> object:

@@ -14,6 +14,7 @@ from dsv4._inputs.input_files import InputError
 from dsv4._inputs.text_origins import MessageOrigins, origins_of, place_in_body, place_in_own_body
 from dsv4.api import Settings, read
 from dsv4.api.api_request import ApiRequest, BodyRules, ProtocolName, dialect_effort
+from dsv4.api.neutral_request import marked_text
 from dsv4.api.own_bodies import NotAConversation, role_of
 from dsv4.errors import Location, mismatch, short_repr
 from dsv4.request import Request
@@ -106,7 +107,7 @@ class RequestOverrides:
         settings = (_LINE_SETTINGS if is_line else _SETTINGS)[last_answer]
         try:
             call = read(
-                body,
+                _without_summaries(body) if is_line else body,
                 protocol=protocol,
                 rules=self.rules or rules,
                 dialect=self.dialect,
@@ -135,6 +136,23 @@ class RequestOverrides:
         if task is not None:
             options["messages"] = with_task(request.messages, task)
         return replace(request, **options) if options else request
+
+
+def _without_summaries(body: Any) -> Any:
+    """A line without the summaries that items of Responses have in the place of reasoning. A prompt
+    may show them for want of the reasoning, but no model is to learn to think in them."""
+    items = body.get("input") if isinstance(body, dict) else None
+    if not isinstance(items, list) or not any(map(lacks_reasoning, items)):
+        return body
+    return {**body, "input": [{**i, "summary": []} if lacks_reasoning(i) else i for i in items]}
+
+
+def lacks_reasoning(item: object) -> bool:
+    """Whether an item of Responses is reasoning whose text it does not have: only its summary, or
+    what its server alone can read."""
+    if not isinstance(item, dict) or item.get("type") != "reasoning" or item.get("content"):
+        return False
+    return not marked_text(str(item.get("encrypted_content")))
 
 
 def without_filled(value: Any) -> Any:
