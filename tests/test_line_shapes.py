@@ -497,7 +497,7 @@ REFUSED: list[Any] = [
         {
             "messages": [
                 HI[0],
-                {"role": "assistant", "content": [{"type": "tool_use"}], "train": 0},
+                {"role": "assistant", "content": [{"type": "tool_use"}], "weight": 0},
             ]
         },
         "messages[1]: found a weight, which messages has no place for",
@@ -592,8 +592,10 @@ def test_turns_of_other_protocols_have_weights(
     field: str, first: list[Any], last: list[Any], vocabulary: Path, tmp_path: Path
 ) -> None:
     def trained(weight: int) -> int:
-        turns = [{**m, "weight": weight} if "user" not in m.values() else m for m in first]
-        (row,), _ = run([{field: [*turns, *last], "system": []}], tmp_path, vocabulary)
+        turns = [*first, *last]
+        weights = [int("user" not in turn.values()) for turn in turns]
+        weights[1] = weight
+        (row,), _ = run([{field: turns, "system": [], "weight": weights}], tmp_path, vocabulary)
         return sum(row["loss_mask"])
 
     assert 0 < trained(0) < trained(1)

@@ -92,7 +92,8 @@ class AgentConversation(NamedTuple):
         is_model = [is_of_model(item) for item in items]
         for n in range(1, len(items)):
             if is_model[n] and not is_model[n - 1]:
-                yield {**self.body, name: items[:n]}
+                body = {field: value for field, value in self.body.items() if field != "weight"}
+                yield {**body, name: items[:n]}
 
 
 def read_start(file: BinaryIO) -> bytes:
@@ -302,6 +303,13 @@ def _with_branches(agent: str, session: str, bodies: Sequence[Body]) -> list[Age
     ]
 
 
+def _with_weights(field: str, items: Sequence[Entry]) -> Body:
+    """Messages or items with their weights beside them, which neither has a place for."""
+    weights = [int(is_of_model(item) and item.get("weight") != 0) for item in items]
+    bare = [{name: v for name, v in item.items() if name != "weight"} for item in items]
+    return {field: bare, **({"weight": weights} if bare != items else {})}
+
+
 def _noted(found: list[AgentConversation], notes: Iterable[LossNote]) -> list[AgentConversation]:
     """The conversations of a session, the last of them with its notes."""
     return [*found[:-1], *(one._replace(notes=tuple(notes)) for one in found[-1:])]
@@ -441,7 +449,7 @@ class _ClaudeShapes:
             "max_tokens": params.get("max_tokens", 1),
             **options,
             **{name: shape[name] for name in ("system", "tools") if name in shape},
-            "messages": list(_joined_turns(path)),
+            **_with_weights("messages", list(_joined_turns(path))),
         }
 
 
@@ -508,7 +516,7 @@ def _read_codex(entries: Sequence[Entry]) -> list[AgentConversation]:
             "Codex",
             str(meta.get("id", "")),
             "main" if n == last else "compacted",
-            {**body, "input": items},
+            {**body, **_with_weights("input", items)},
         )
         for n, items in enumerate(windows)
         if items

@@ -21,7 +21,14 @@ from dsv4._inputs.request_bodies import LastAnswer, ReadBody, RequestOverrides, 
 from dsv4.api.api_request import BodyRules, ProtocolName
 from dsv4.api.body_reader import recognise
 from dsv4.api.ignored_fields import FIELDS_READ
-from dsv4.api.own_bodies import is_pair, is_sharegpt, json_of, role_of, sharegpt_messages
+from dsv4.api.own_bodies import (
+    is_of_model,
+    is_pair,
+    is_sharegpt,
+    json_of,
+    role_of,
+    sharegpt_messages,
+)
 from dsv4.errors import Error, Location, mismatch, path_of, short_repr
 from dsv4.request import Request
 
@@ -338,7 +345,7 @@ def _read_list(field: str, line: RecognisedLine) -> LineConversation:
     for name in beside:
         if name in _ANSWERS[:3]:
             _refuse_other_answer(listed, line, name, field)
-    used = [name for name in line if _WEIGHTS.get(name) and isinstance(line[name], list)]
+    used = _masks(line)
     for name in used:
         listed = _masked(listed, line[name], name)
     unread = _but_copies(beside, line, listed) if beside else ()
@@ -367,13 +374,18 @@ def _is_copy(value: object, name: str, said: Sequence[str]) -> bool:
     return isinstance(value, str) and value != "" and any(value in text for text in said)
 
 
+def _masks(line: Line) -> list[str]:
+    """The fields with a list of weights, one for each message."""
+    return [name for name in line if _WEIGHTS.get(name) and isinstance(line[name], list)]
+
+
 def _masked(transcript: Transcript, mask: list[Any], name: str) -> Transcript:
     """The messages with the weights of a list beside them."""
     if len(mask) != len(transcript) or any(each not in (0, 1) for each in mask):
         raise InputError(f"{name}: found {short_repr(mask)}, expected 0 or 1 for each message")
     return [
         PlacedMessage({**message, "weight": int(weight)}, place)
-        if _is_dict(message) and (weight or role_of(message) == "assistant")
+        if _is_dict(message) and (weight or is_of_model(message))
         else PlacedMessage(message, place)
         for (message, place), weight in zip(transcript, mask, strict=True)
     ]
@@ -623,13 +635,19 @@ def _read_responses(line: Line) -> LineConversation:
 def _converted(
     line: Line, protocol: Literal["messages", "responses"], turns: Sequence[Any]
 ) -> LineConversation:
+    field = "messages" if protocol == "messages" else "input"
     for n, turn in enumerate(turns):
-        named = _WEIGHTS.keys() & turn.keys() if _is_dict(turn) else ()
-        if named and not (set(named) == {"weight"} and turn["weight"] in (0, 1)):
-            field = "messages" if protocol == "messages" else "input"
+        if _is_dict(turn) and _WEIGHTS.keys() & turn.keys():
             raise InputError(f"{field}[{n}]: found a weight, which {protocol} has no place for")
     last = turns[-1] if turns and _is_dict(turns[-1]) else {}
     is_open = bool(last.get("prefix") or last.get("wo_eos"))
+    masks = _masks(line)
+    if masks:
+        listed = [PlacedMessage(turn, MessagePlace((field, n))) for n, turn in enumerate(turns)]
+        for name in masks:
+            listed = _masked(listed, line[name], name)
+        rest = {name: value for name, value in line.items() if name not in masks}
+        line = {**rest, field: _messages(listed)}
     return LineConversation(line, rules="body", protocol=protocol, is_open=is_open)
 
 
