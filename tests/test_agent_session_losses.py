@@ -277,6 +277,13 @@ def test_pi_names_an_answer_that_was_cut(reason: str) -> None:
     check(pi(pi_asked("Hi"), pi_answered(stopReason=reason), *on), [["Hi?", "On?", "Yes!"]], CUT)
 
 
+def test_an_answer_that_was_begun_again_stands_before_none() -> None:
+    cut = pi_answered("half", stopReason="error")
+    check(pi(pi_asked("Hi"), cut, pi_answered("Yes")), [["Hi?", "Yes!"]], CUT)
+    cut = answered("half", id="m1", stop_reason="max_tokens")
+    check(claude(asked("Hi"), cut, answered("Yes", id="m2")), [["Hi?", "Yes!"]], CUT)
+
+
 # Qwen Code.
 
 
@@ -408,8 +415,14 @@ OPENCODE: dict[str, tuple[Any, Any, Any, Any]] = {
     ),
     "the last of several steps": (
         {},
-        [HI, of_model(START, "First", tool(), START, "half", error=ABORT)],
+        [HI, of_model(START, "First", tool(), finish("stop"), START, "half", error=ABORT)],
         [["Hi?", "First f!", "R=", "half."]],
+        [CUT],
+    ),
+    "a step that was tried again": (
+        {},
+        [HI, of_model(START, "half", {"type": "retry"}, START, "Yes", finish("stop"))],
+        [["Hi?", "Yes!"]],
         [CUT],
     ),
     "ignored": (

@@ -364,19 +364,19 @@ def _claude_answer(entry: Entry) -> str | None:
 def _claude_cut(entries: Sequence[Entry]) -> set[str]:
     """The answers that were cut. One that the user interrupted has no reason to have stopped, and
     the next entry says so; older releases write the reason of no answer."""
-    ends = {entry.get("uuid"): _dict(entry.get("message")).get("stop_reason") for entry in entries}
-    interrupted = {
-        entry.get("parentUuid")
-        for entry in entries
-        if _chat_content(_claude_blocks(_dict(entry.get("message")))) == _CLAUDE_INTERRUPTED
-    }
-    cut = {
-        _claude_answer(entry)
-        for entry in entries
-        if ends[entry.get("uuid")] in _CLAUDE_CUT
-        or (entry.get("uuid") in interrupted and ends[entry.get("uuid")] is None)
-    }
-    return {answer for answer in cut if answer is not None}
+    interrupted = {str(entry.get("parentUuid")) for entry in entries if _is_interruption(entry)}
+    cut = set[str]()
+    for entry in entries:
+        answer, end = _claude_answer(entry), _dict(entry.get("message")).get("stop_reason")
+        is_interrupted = end is None and str(entry.get("uuid")) in interrupted
+        if answer is not None and (end in _CLAUDE_CUT or is_interrupted):
+            cut.add(answer)
+    return cut
+
+
+def _is_interruption(entry: Entry) -> bool:
+    blocks = _claude_blocks(_dict(entry.get("message")))
+    return [_dict(block).get("text") for block in blocks] == [_CLAUDE_INTERRUPTED]
 
 
 def _claude_notes(entries: Sequence[Entry]) -> Iterator[LossNote]:
@@ -455,13 +455,18 @@ class _ClaudeShapes:
 
 def _joined_turns(path: Sequence[Entry]) -> Iterator[Body]:
     """Messages in which blocks of one role that follow each other are one message. An answer that
-    was cut before it said anything is none."""
+    was cut before it said anything is none, nor is one that was at once begun again."""
     for role, group in groupby(path, key=lambda message: str(message["role"])):
-        messages = list(group)
+        *_, last = turn = list(group)
+        messages = [m for m in turn if "weight" not in m or _same_answer(m, last)]
         blocks = [block for message in messages for block in _claude_blocks(message)]
         weight = {"weight": 0} if any("weight" in message for message in messages) else {}
         if blocks and not (weight and all(_is_thought(block) for block in blocks)):
             yield {"role": role, "content": blocks, **weight}
+
+
+def _same_answer(one: Entry, other: Entry) -> bool:
+    return _claude_answer(_dict(one["entry"])) == _claude_answer(_dict(other["entry"]))
 
 
 def _claude_blocks(message: Entry) -> list[Any]:
@@ -469,8 +474,8 @@ def _claude_blocks(message: Entry) -> list[Any]:
     return [{"type": "text", "text": content}] if isinstance(content, str) else _list(content)
 
 
-def _is_thought(block: Entry) -> bool:
-    return block.get("type") in ("thinking", "redacted_thinking")
+def _is_thought(block: object) -> bool:
+    return _dict(block).get("type") in ("thinking", "redacted_thinking")
 
 
 def _is_claude_turn(entry: Entry) -> bool:
@@ -495,8 +500,8 @@ def _read_codex(entries: Sequence[Entry]) -> list[AgentConversation]:
             meta = meta or payload
         elif kind == "turn_context":
             model = payload.get("model") or model
-        elif kind == "event_msg" and payload.get("type") in _CODEX_EVENTS:
-            windows[-1], noted = _CODEX_EVENTS[payload["type"]](windows[-1], payload)
+        elif kind == "event_msg" and (change := _CODEX_EVENTS.get(str(payload.get("type")))):
+            windows[-1], noted = change(windows[-1], payload)
             notes += noted
         elif kind == "response_item" and _is_readable(payload):
             windows[-1].append(_public_item(payload))
@@ -610,12 +615,12 @@ _CODEX = _Agent(_read_codex, lambda entry: entry.get("type") in ("response_item"
 
 def _read_pi(entries: Sequence[Entry]) -> list[AgentConversation]:
     tree = _Tree()
-    places = {entry.get("id"): n for n, entry in enumerate(entries)}
+    places = {str(entry.get("id")): n for n, entry in enumerate(entries)}
     for n, entry in enumerate(entries):
         if isinstance(entry.get("id"), str) and entry.get("type") != "session":
             message = _pi_message(entry)
             if message is not None and entry.get("type") == "compaction":
-                message["kept_from"] = places.get(entry.get("firstKeptEntryId"), n)
+                message["kept_from"] = places.get(str(entry.get("firstKeptEntryId")), n)
             messages = [{**message, "place": n}] if message else []
             tree.add(entry["id"], entry.get("parentId"), *messages)
     session = next((str(e.get("id", "")) for e in entries if e.get("type") == "session"), "")
@@ -797,7 +802,7 @@ def _read_opencode(data: bytes, path: str | os.PathLike[str] | None) -> list[Age
         _, parts = messages.setdefault(message, _OpencodeMessage(read(head), []))
         if part is not None:
             parts.append({**read(part), "id": part_id})
-    about = {head["id"]: head for head in heads}
+    about = {head.get("id"): head for head in heads}
     return [
         one._replace(unread=tuple(unread))
         for session, messages in sessions.items()
@@ -825,10 +830,9 @@ def _not_reverted(
     messages: Mapping[str, _OpencodeMessage], revert: Entry
 ) -> dict[str, _OpencodeMessage]:
     """The messages before the one, or the part of one, that the user went back to."""
-    ids = list(messages)
-    if revert.get("messageID") not in messages:
+    ids, last = list(messages), str(revert.get("messageID"))
+    if last not in messages:
         return dict(messages)
-    last = str(revert["messageID"])
     kept = {id: messages[id] for id in ids[: ids.index(last)]}
     head, parts = messages[last]
     names = [part["id"] for part in parts]
@@ -898,9 +902,10 @@ def _opencode_steps(head: Body, parts: Sequence[Body]) -> list[tuple[list[Body],
         if part.get("type") == "step-start" and any(map(_is_said_by_model, steps[-1])):
             steps.append([])
         steps[-1].append(part)
-    ends = _dict(head.get("time", {"completed": 0}))
-    cut = bool(head.get("error")) or head.get("finish") in _OPENCODE_CUT or "completed" not in ends
-    return [(step, _is_cut_step(step) or (cut and step is steps[-1])) for step in steps]
+    is_open = "completed" not in _dict(head.get("time") or {"completed": 0})
+    is_cut = bool(head.get("error")) or head.get("finish") in _OPENCODE_CUT or is_open
+    *others, last = steps
+    return [*((step, _is_cut_step(step)) for step in others), (last, is_cut or _ends_early(last))]
 
 
 def _is_said_by_model(part: Body) -> bool:
@@ -908,7 +913,13 @@ def _is_said_by_model(part: Body) -> bool:
 
 
 def _is_cut_step(step: Sequence[Body]) -> bool:
-    """Whether a step ended early, or in a call of which the arguments were still being written."""
+    """Whether a step before another was cut: one that failed and was tried again has no end."""
+    kinds = [part.get("type") for part in step]
+    return _ends_early(step) or ("step-start" in kinds and "step-finish" not in kinds)
+
+
+def _ends_early(step: Sequence[Body]) -> bool:
+    """Whether a step says so, or has a call of which the arguments were still being written."""
     reasons = [part.get("reason") for part in step if part.get("type") == "step-finish"]
     states = [_dict(part.get("state")).get("status") for part in step]
     return any(reason in _OPENCODE_CUT for reason in reasons) or "pending" in states
@@ -919,7 +930,7 @@ def _opencode_result(part: Body) -> Body:
     text = state.get("output", state.get("error"))
     if state.get("status") in _UNFINISHED:
         text = _OPENCODE_INTERRUPTED
-    images = [block for each in _objects(state.get("attachments")) if (block := _image(each))]
+    images = [block for each in _attachments(part) if (block := _image(each))]
     content = _chat_content([{"type": "text", "text": str(text or "")}, *images])
     return {"role": "tool", "tool_call_id": part.get("callID"), "content": content}
 
@@ -946,12 +957,12 @@ _FILES_AS_TEXT = ("text/plain", "application/x-directory")
 def _opencode_notes(head: Body, parts: Sequence[Body]) -> Iterator[LossNote]:
     if head.get("role") == "assistant":
         yield from [CUT] * sum(is_cut for _, is_cut in _opencode_steps(head, parts))
-    if head.get("role") == "user" and head.get("system"):
+    elif head.get("system"):
         yield LossNote("unread", "system")
-    attached = [each for part in parts for each in _attachments(part)]
-    for file in (each for each in (*parts, *attached) if each.get("type") == "file"):
-        if _image(file) is None and file.get("mime") not in _FILES_AS_TEXT:
-            yield LossNote("unread", str(file.get("mime")))
+    files = [p for p in parts if p.get("type") == "file" and p.get("mime") not in _FILES_AS_TEXT]
+    for part in parts:
+        files += _attachments(part)
+    yield from (LossNote("unread", str(file.get("mime"))) for file in files if not _image(file))
 
 
 def _attachments(part: Body) -> list[Body]:
@@ -960,7 +971,7 @@ def _attachments(part: Body) -> list[Body]:
 
 # Chat Completions, which the last three are read into. A message has its `place` among the entries
 # too, and where a summary begins a conversation, the place from which on messages are `kept_from`
-# the one before.
+# the one before. An answer that was cut is marked so (`is_cut`).
 
 
 def _chat_conversations(
@@ -975,13 +986,24 @@ def _chat_conversations(
     found: list[AgentConversation] = []
     ends = set[int]()
     for n, path in enumerate(paths):
-        *compacted, last = _windows(path, oldest_first)
+        *compacted, last = _windows(_without_retried(path), oldest_first)
         new = [one for one in compacted if one and one[-1]["place"] not in ends]
         ends.update(one[-1]["place"] for one in new)
         name = branch if n == len(paths) - 1 else "branch"
         named = [*[("compacted", one) for one in new], *([(name, last)] if last else [])]
         found += [AgentConversation(agent, session, kind, _chat_body(one)) for kind, one in named]
     return found
+
+
+def _without_retried(path: Sequence[Entry]) -> list[Entry]:
+    """A path without the answers that were cut and at once begun again: no later one was written
+    behind them."""
+    roles = [*(str(message["role"]) for message in path[1:]), ""]
+    return [
+        message
+        for message, following in zip(path, roles, strict=False)
+        if not ("is_cut" in message and following == "assistant")
+    ]
 
 
 def _windows(path: Sequence[Entry], oldest_first: bool) -> list[list[Entry]]:
@@ -998,7 +1020,7 @@ def _windows(path: Sequence[Entry], oldest_first: bool) -> list[list[Entry]]:
     return windows
 
 
-_OWN_FIELDS = ("model", "place", "kept_from")
+_OWN_FIELDS = ("model", "place", "kept_from", "is_cut")
 
 
 def _chat_body(messages: Sequence[Entry]) -> Body:
@@ -1021,7 +1043,8 @@ def _unless_cut(answer: Body, is_cut: bool) -> Body | None:
     """An answer, which is not trained on if it was cut, and is none if it then says nothing."""
     if not is_cut:
         return answer
-    return _untrained(answer) if answer["content"].strip() or answer.get("tool_calls") else None
+    says_something = answer["content"].strip() or answer.get("tool_calls")
+    return {**_untrained(answer), "is_cut": True} if says_something else None
 
 
 def _chat_call(id: object, name: object, arguments: object) -> Body:
