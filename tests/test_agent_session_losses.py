@@ -42,9 +42,13 @@ def read(lines: Iterable[Made]) -> list[AgentConversation]:
 
 
 def check(lines: Iterable[Made], turns: list[list[str]], *said: str) -> None:
-    found = read(lines)
+    check_found(read(lines), turns, *said)
+
+
+def check_found(found: list[AgentConversation], turns: list[list[str]], *said: str) -> None:
     assert [told(one) for one in found] == turns
     assert list(lost_lines(found)) == list(said)
+    assert [one.branch for one in found] == [*["compacted"] * (len(turns) - 1), "main"]
 
 
 CUT = "1 answer was cut, aborted or failed, and is not trained on"
@@ -500,8 +504,7 @@ def opencode(revert: Made, messages: Iterable[tuple[Made, list[Made]]], path: Pa
 def test_opencode(case: str, tmp_path: Path) -> None:
     revert, messages, turns, notes = OPENCODE[case]
     found = read_agent_session(opencode(revert, messages, tmp_path / "opencode.db"))
-    assert [told(one) for one in found] == turns
-    assert list(lost_lines(found)) == notes
+    check_found(found, turns, *notes)
 
 
 def test_pictures_of_opencodes_tools_are_read(tmp_path: Path) -> None:

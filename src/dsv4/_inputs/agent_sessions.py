@@ -707,20 +707,22 @@ def _qwen_turns(entry: Entry, place: int) -> Iterator[Body]:
         yield message if n else {**message, "kept_from": place}
 
 
-_QWEN_PARTS = {"text", "functionCall", "functionResponse", "inlineData"}
-_QWEN_PARTS_BESIDE = {"thought", "thoughtSignature"}
+# What is read of the parts of a role, and what stands beside it.
+_QWEN_PARTS = {
+    "user": {"text", "functionResponse", "inlineData"},
+    "model": {"text", "functionCall"},
+}
+_QWEN_PARTS_BESIDE = ("thought", "thoughtSignature")
 
 
 def _qwen_notes(entry: Entry) -> Iterator[LossNote]:
     if entry.get("subtype") == _COMPRESSION and not _qwen_history(entry):
         yield LossNote("unread", _COMPRESSION)
     message = _dict(entry.get("message"))
+    read = _QWEN_PARTS.get(str(message.get("role")), set())
     for part in _objects(message.get("parts")):
-        is_read = part.keys() & _QWEN_PARTS
-        if message.get("role") == "model" and "inlineData" in part:
-            is_read = is_read - {"inlineData"}
         names = [name for name in part if name not in _QWEN_PARTS_BESIDE]
-        if not is_read and names:
+        if names and read.isdisjoint(names):
             yield LossNote("unread", names[0])
         if _dict(part.get("functionResponse")).get("parts"):
             yield LossNote("unread", "functionResponse.parts")
