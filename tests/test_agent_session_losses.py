@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from builders import png
-from dsv4._inputs.agent_sessions import AgentConversation, lost_lines, read_agent_session
+from dsv4._inputs.agent_conversations import AgentConversation
+from dsv4._inputs.agent_sessions import lost_lines, read_agent_session
 from dsv4._inputs.line_shapes import line_conversation
 from dsv4._inputs.request_bodies import RequestOverrides
 from dsv4.dataset import DatasetOptions, encode_files

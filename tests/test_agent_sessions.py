@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from dsv4._inputs.agent_conversations import AgentConversation
 from dsv4._inputs.agent_sessions import (
-    AgentConversation,
     in_words,
     is_agent_session,
     read_agent_session,

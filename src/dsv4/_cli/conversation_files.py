@@ -21,7 +21,7 @@ from dsv4._cli.command_options import EncodingOptions, PromptOptions, dialect_op
 from dsv4._cli.command_output import FINDINGS, MISUSE, Failure
 from dsv4._format.dialects import dialect_served_as
 from dsv4._inputs import agent_sessions, input_files
-from dsv4._inputs.agent_sessions import AgentConversation
+from dsv4._inputs.agent_conversations import AgentConversation
 from dsv4._inputs.input_files import InputError
 from dsv4._inputs.request_bodies import ReadBody, RequestOverrides
 from dsv4.api.api_request import BodyRules

@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dsv4._inputs.agent_sessions import (
-    AgentConversation,
-    agents_in_words,
-    conversations_of,
-    lost_lines,
-)
+from dsv4._inputs.agent_conversations import AgentConversation
+from dsv4._inputs.agent_sessions import agents_in_words, conversations_of, lost_lines
 from dsv4._why.pasted_kinds import PastedSession
 
 _ROLES = ("system", "developer", "user", "assistant", "tool")
