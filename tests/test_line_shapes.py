@@ -859,6 +859,82 @@ def test_rows_of_a_file_are_lines(
     assert rows == [{"input_ids": ids, "loss_mask": mask}] * 2
 
 
+# A row of Parquet is read, refused and named as the same line of JSON is.
+ROWS_LIKE_LINES: list[Any] = [
+    {"messages": NUMBERS, "loss_mask": [0, 0, 0, 1]},
+    {"messages": HELLO, "weight": 0},
+    {"messages": HELLO, "label": 0},
+    {"prompt": "Hi", "completion": "Hello", "label": 0},
+    {"prompt": "Hi", "completion": "Hello", "label": 1},
+    {"question": "Hi", "answer": "Hello", "reasoning": "Greet."},
+    {"instruction": "Hi", "output": "Hello", "history": [["a", "b"]]},
+    {"conversations": ["Hi", "Hello"]},
+    {"messages": HELLO, "tools": ['{"type": "function", "function": {"name": "f"}}']},
+    {"messages": HELLO, "model": "deepseek-v4.1", "developer": "S", "image_path": "x.png"},
+    {"messages": HELLO, "chat_template_kwargs": {"enable_thinking": False}},
+    {"messages": HELLO, "scores": [1.5], "id": 7, "is_good": True},
+]
+
+
+@each_row("line", [pytest.param(line, id=" ".join(line)) for line in ROWS_LIKE_LINES])
+def test_a_row_of_parquet_is_the_line_of_json(
+    line: dict[str, Any], vocabulary: Path, tmp_path: Path
+) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    path = tmp_path / "in.parquet"
+    pytest.importorskip("pyarrow.parquet").write_table(arrow.Table.from_pylist([line]), path)
+    (tmp_path / "in.jsonl").write_text(json.dumps(line))
+    found = []
+    for source in (path, tmp_path / "in.jsonl"):
+        options = DatasetOptions(tokenizer=vocabulary, jobs=1, overwrite=True)
+        try:
+            notes = sorted(encode_files([source], tmp_path / "out.jsonl", options).notes)
+            found.append([*notes, (tmp_path / "out.jsonl").read_text()])
+        except BadLine as error:
+            found.append([str(error)])
+    assert [text.replace("in.parquet", "in.jsonl") for text in found[0]] == found[1]
+
+
+COLUMNS: list[Any] = [
+    # The text of one column with all of a request: what the others say is not lost.
+    (
+        {"request": json.dumps({"messages": NUMBERS}), "loss_mask": [0, 0, 0, 0]},
+        None,
+        "^0 examples",
+    ),
+    ({"request": json.dumps({"messages": HELLO, "weights": 1}), "weights": 2}, None, "weights"),
+    ({"request": json.dumps({"messages": HELLO, "n": 1}), "n": 2}, None, r"n \(column\)"),
+    ({"talk": HELLO, "messages": "other"}, None, r"messages \(column\)"),
+    ({"talk": HELLO, "system": "S", "note": "x"}, None, "note"),
+    # With a column that was asked for, that and the tools.
+    ({"messages": json.dumps(HELLO), "tools": "{bad"}, "messages", "tools: found"),
+    ({"messages": HELLO, "tools": [{"name": "f"}]}, "messages", "tools is a struct"),
+    ({"messages": HELLO, "tools": [{"name": "f"}]}, None, "tools is a struct"),
+    ({"messages": HELLO, "response_format": {"type": "x"}}, None, "response_format is a struct"),
+    ({"messages": HELLO, "metadata": {"tools": {"a": 1}}}, None, "metadata"),
+    # What pandas writes for nothing.
+    ({"messages": HELLO, "loss": float("nan")}, None, "^1 examples"),
+    # Bytes are text.
+    ({"prompt": b"Hi", "completion": b"\xff"}, None, "surrogate"),
+]
+
+
+@each_row("row, column, said", COLUMNS)
+def test_no_column_of_parquet_is_lost(
+    row: dict[str, Any], column: str | None, said: str, vocabulary: Path, tmp_path: Path
+) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    path, out = tmp_path / "in.parquet", tmp_path / "out.jsonl"
+    pytest.importorskip("pyarrow.parquet").write_table(arrow.Table.from_pylist([row]), path)
+    options = DatasetOptions(tokenizer=vocabulary, jobs=1, column=column, overwrite=True)
+    try:
+        summary = encode_files([path], out, options)
+        found = f"{summary.examples} examples {summary.notes}"
+    except DatasetError as error:
+        found = str(error)
+    assert re.search(said, found)
+
+
 def test_pictures_beside_messages_in_parquet(vocabulary: Path, tmp_path: Path) -> None:
     arrow = pytest.importorskip("pyarrow")
     path, out = tmp_path / "in.parquet", tmp_path / "out.jsonl"

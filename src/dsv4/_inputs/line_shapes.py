@@ -203,9 +203,11 @@ _PAIRS = ("chosen", "rejected")
 _OPENAI_PAIRS = ("preferred_output", "non_preferred_output")
 _LABELS = ("label", "kto_tag")
 
-LINE_FIELDS = frozenset(
-    (*_LISTS, *_QUESTIONS, *_ANSWERS, *_ADDITIONS, *_PAIRS, *_OPENAI_PAIRS, *_LABELS)
-) | {*SYSTEM_FIELDS, "history", "rejected_response", "tools", "functions", "instructions"}
+CONVERSATION_FIELDS = frozenset((*_LISTS, *_QUESTIONS, *_ANSWERS, *_PAIRS, *_OPENAI_PAIRS))
+"""The fields of which one has a conversation, or some together."""
+LINE_FIELDS = CONVERSATION_FIELDS.union(_ADDITIONS, _LABELS, SYSTEM_FIELDS) | {
+    *("history", "rejected_response", "tools", "functions")
+}
 """The fields that tell shapes apart, or that one of them reads."""
 _OF_OTHER_SHAPES = LINE_FIELDS - {"tools", *SYSTEM_FIELDS}
 

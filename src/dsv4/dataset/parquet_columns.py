@@ -1,20 +1,28 @@
 """Which columns of a Parquet file hold the conversations, and a row of it as a JSON line.
 
-A row is a line: its columns are those fields that a line of JSON would have.
+A row is a line: its columns are those fields that a line of JSON would have, whatever they are
+called, so that a line's reader reads, refuses or names each of them.
 
-Text is read as JSON. Lists of messages are read only where that is exact: Parquet gives every row
-the same fields and fills gaps with nulls, so a schema or an object of arguments would no longer
-be as it was written, and is refused.
+Text is read as JSON. Lists are read only where that is exact: Parquet gives every row the same
+fields and fills gaps with nulls, so a schema or an object of arguments would no longer be as it
+was written, and is refused.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from dsv4._inputs.line_shapes import LINE_FIELDS, PICTURE_FIELDS, SYSTEM_FIELDS
+from dsv4._inputs.input_files import InputError, parse_unambiguous_json
+from dsv4._inputs.line_shapes import (
+    CONVERSATION_FIELDS,
+    LINE_FIELDS,
+    PICTURE_FIELDS,
+    SYSTEM_FIELDS,
+)
 from dsv4._inputs.request_bodies import without_filled
+from dsv4.api.ignored_fields import FIELDS_READ
 from dsv4.dataset.dataset_errors import DatasetError, pyarrow
 
 
@@ -48,99 +56,115 @@ class ConversationColumn(NamedTuple):
     """The column of conversations, or all columns that a line is made of, where `kind` is "row".
 
     `kind` is else "text", or the field of a request that a list stands for: "messages", or
-    ShareGPT's "conversations". `companions` are columns that belong to it, `carried` those that are
+    ShareGPT's "conversations". `beside` are the other columns of the line, `carried` those that are
     copied to the output.
     """
 
     name: str
     kind: str
-    companions: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
     carried: tuple[str, ...] = ()
 
     @property
     def names(self) -> list[str]:
-        return list(dict.fromkeys([self.name, *self.companions, *self.carried]))
+        return list(dict.fromkeys([self.name, *self.beside, *self.carried]))
 
     def to_json_line(self, row: dict[str, Any]) -> bytes:
         """A row as the line that a file of JSON lines would have."""
+        fields = {name: _plain(row[name]) for name in (*self.beside, *self.carried)}
+        fields = {name: value for name, value in fields.items() if value is not None}
         value = row[self.name]
-        if self.kind == "row":
-            body = {name: without_filled(row[name]) for name in self.companions}
-            body = {name: value for name, value in body.items() if value is not None}
-        elif self.kind != "text":
-            body = {self.kind: without_filled(value)}
-            for name in filter(row.get, self.companions):
-                body[name] = _json_or_text(row[name]) if name == "tools" else row[name]
-        elif not self.carried:
-            return _as_bytes(value or "null")
-        else:
-            body = _object_in(value or "null")
-        extra = {name: row[name] for name in self.carried if name not in body}
-        return json.dumps({**body, **extra}, default=str).encode()
+        if self.kind == "text":
+            return _line_around(value or "null", fields)
+        own = self.name if self.kind == "row" else self.kind
+        return _as_line({} if value is None else {own: _plain(value)}, fields)
 
 
-def _object_in(text: str | bytes) -> dict[str, Any]:
-    """The request in a text. Anything else becomes a request that is refused with its reason."""
-    value = _json_or_text(text)
-    return value if isinstance(value, dict) else {"messages": value}
-
-
-def _json_or_text(text: str | bytes) -> Any:
-    """The value of JSON text. Other text stays text, which is refused later, at its place."""
+def _line_around(text: str | bytes, fields: Mapping[str, Any]) -> bytes:
+    """The line of a request as text, with the columns beside it."""
+    data = _as_bytes(text)
+    if not fields:
+        return data
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return _as_bytes(text).decode("utf-8", "replace")
+        value = parse_unambiguous_json(data.decode(), "")
+    except (InputError, UnicodeDecodeError):
+        return data  # which is refused, with its place
+    return _as_line(value if isinstance(value, dict) else {"messages": value}, fields)
+
+
+def _as_line(body: Mapping[str, Any], fields: Mapping[str, Any]) -> bytes:
+    """A request with the columns beside it. Where both have a field, and they differ, that of the
+    column gets a name that nothing reads."""
+    names = {n: n if body.get(n, fields[n]) == fields[n] else f"{n} (column)" for n in fields}
+    line = {**{names[name]: value for name, value in fields.items()}, **body}
+    return json.dumps(line, default=str).encode()
 
 
 def _as_bytes(value: str | bytes) -> bytes:
     return value if isinstance(value, bytes) else value.encode("utf-8", "surrogatepass")
 
 
+def _plain(value: Any) -> Any:
+    """A value of a column without what Arrow and pandas fill gaps with, and bytes as text: a
+    surrogate, which no prompt may have, stands for each that is none."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "surrogateescape")
+    return None if value != value else without_filled(value)
+
+
 def conversation_column(
     schema: ArrowSchema, wanted: str | None, carry: Sequence[str], name: str
 ) -> ConversationColumn:
     """The column that was asked for, or the only one there can be."""
-    texts = [field.name for field in schema if _is_text(field.type)]
-    lists = {field.name: _why_not_exact(field.type) for field in schema if _is_list(field.type)}
-    exact = [column for column, problem in lists.items() if problem is None]
-    carried = tuple(column for column in carry if column in schema.names)
-    flags = [field.name for field in schema if pyarrow().types.is_boolean(field.type)]
-    if wanted is None:
-        if (beside := next((n for n in PICTURE_FIELDS if n in schema.names), None)) is not None:
-            problem = "pictures are read where the messages have them: choose a column (--column)"
-            raise DatasetError(f"{name}: column {beside}: {problem}")
-        fields = [n for n in schema.names if n in LINE_FIELDS and n in (*texts, *exact, *flags)]
-        inexact = [n for n in LINE_FIELDS & lists.keys() if lists[n]]
-        if len(fields) > 1 and not inexact:
-            return ConversationColumn(fields[0], "row", tuple(fields), carried)
-        if len(exact) == 1:
-            wanted = exact[0]
-        elif len(texts) == 1 and not exact:
-            wanted = texts[0]
-    if wanted in exact:
-        names = _names_in(schema.field(wanted).type.value_type)
-        kind = "conversations" if {"from", "value"} <= names else "messages"
-        companions = tuple(column for column in _COMPANION_COLUMNS if column in texts)
-        return ConversationColumn(str(wanted), kind, companions, carried)
-    if wanted in texts:
-        return ConversationColumn(str(wanted), "text", (), carried)
-    listed = ", ".join([*texts, *exact]) or "none"
-    if wanted is None:
-        inexact = [f"{column}: {problem}" for column, problem in lists.items() if problem]
-        if inexact and not texts:
-            raise DatasetError(f"{name}: {'; '.join(inexact)}")
+    kinds = {field.name: kind for field in schema if (kind := _kind(field.type)) is not None}
+    listed = ", ".join(kinds) or "none"
+    if wanted is not None and wanted not in kinds:
+        state = "holds no text" if wanted in schema.names else "is not there"
+        expected = "expected conversations as JSON text or lists of messages"
+        raise DatasetError(f"{name}: column {wanted} {state}, {expected} (columns: {listed})")
+    if wanted is None and (row := _as_rows(schema, kinds, name)) is not None:
+        found, kind = row, "row"
+    elif (column := wanted or _only_column(kinds)) is not None:
+        found, kind = column, kinds[column]
+    else:
         problem = f"several columns may have the conversations ({listed}): choose one (--column)"
         raise DatasetError(f"{name}: {problem}")
-    if lists.get(wanted):
-        raise DatasetError(f"{name}: column {wanted}: {lists[wanted]}")
-    state = "holds no text" if wanted in schema.names else "is not there"
-    problem = f"column {wanted} {state}, expected conversations as JSON text or lists of messages"
-    raise DatasetError(f"{name}: {problem} (columns: {listed})")
+    others = [n for n in schema.names if n != found]
+    beside = [n for n in others if wanted is None or n in _BESIDE_A_COLUMN]
+    _refuse_inexact(schema, [found, *(n for n in beside if n in _READ)], name)
+    carried = tuple(column for column in carry if column in schema.names)
+    return ConversationColumn(found, kind, tuple(beside), carried)
 
 
-# Columns of text that a list of messages may have beside it.
-_COMPANION_COLUMNS = ("tools", *SYSTEM_FIELDS)
+# What is read beside a column that was asked for.
+_BESIDE_A_COLUMN = ("tools", *SYSTEM_FIELDS)
+# The fields of lines and requests. Those that nothing reads need not be exact.
+_READ = LINE_FIELDS.union(*FIELDS_READ.values()) - {"metadata"}
+
+
+def _as_rows(schema: ArrowSchema, kinds: Mapping[str, str], name: str) -> str | None:
+    """The first field of a line that each row is; None where one column has all of it."""
+    if (picture := next((n for n in PICTURE_FIELDS if n in schema.names), None)) is not None:
+        problem = "pictures are read where the messages have them: choose a column (--column)"
+        raise DatasetError(f"{name}: column {picture}: {problem}")
+    fields = [n for n in schema.names if n in CONVERSATION_FIELDS]
+    return fields[0] if len(fields) > 1 or (fields and kinds.get(fields[0]) != "text") else None
+
+
+def _only_column(kinds: Mapping[str, str]) -> str | None:
+    """The only column of messages, or else of texts, if there is one."""
+    lists = [name for name, kind in kinds.items() if kind != "text"]
+    only = lists or list(kinds)
+    return only[0] if len(only) == 1 else None
+
+
+def _kind(type: ArrowType) -> str | None:
+    """What a column has, if these can be conversations: text, or a list of messages under one of
+    the names that it has in a request."""
+    names = _names_in(type.value_type) if _is_list(type) else set()
+    if {"from", "value"} <= names:
+        return "conversations"
+    return "messages" if "role" in names else "text" if _is_text(type) else None
 
 
 def _names_in(struct: ArrowType) -> set[str]:
@@ -163,7 +187,7 @@ def _is_list(type: ArrowType) -> bool:
     return bool(is_list and types.is_struct(type.value_type))
 
 
-# The parts of a message whose fields the caller chooses.
+# What the caller chooses the fields of.
 _FREE_FORM_FIELDS = {
     "arguments",
     "parameters",
@@ -171,35 +195,28 @@ _FREE_FORM_FIELDS = {
     "response_format",
     "json_schema",
     "input_schema",
+    "schema",
 }
 
 
-def _why_not_exact(type: ArrowType) -> str | None:
-    """Why a list of messages is no longer as it was written; None where it is."""
-    messages = type.value_type
-    names = _names_in(messages)
-    if not ({"role"} <= names or {"from", "value"} <= names):
-        return "its items have no role, so they are no messages"
-    free = _free_form_struct(messages)
-    if free is None:
-        return None
-    merged = "Parquet gives it the fields of all rows, so it is not as it was written"
-    return f"{free} is a struct: {merged}; keep it as JSON text"
+def _refuse_inexact(schema: ArrowSchema, columns: Iterable[str], name: str) -> None:
+    """Raises for columns in which something is no longer as it was written."""
+    for column in columns:
+        if (place := _free_form_struct(schema.field(column))) is not None:
+            merged = "Parquet gives it the fields of all rows, so it is not as it was written"
+            raise DatasetError(
+                f"{name}: column {place} is a struct: {merged}; keep it as JSON text"
+            )
 
 
-def _free_form_struct(type: ArrowType, path: str = "") -> str | None:
-    types = pyarrow().types
-    if types.is_list(type) or types.is_large_list(type):
-        return _free_form_struct(type.value_type, path)
+def _free_form_struct(field: ArrowField, path: str = "") -> str | None:
+    """The place in a column of what may have other fields than it was written with, if any."""
+    types, type, place = pyarrow().types, field.type, f"{path}.{field.name}".removeprefix(".")
+    while types.is_list(type) or types.is_large_list(type):
+        type = type.value_type
+    if field.name in _FREE_FORM_FIELDS and not (_is_text(type) or types.is_null(type)):
+        return place
     if not types.is_struct(type):
         return None
-    for n in range(type.num_fields):
-        field = type.field(n)
-        inner = f"{path}.{field.name}".removeprefix(".")
-        is_written = _is_text(field.type) or types.is_null(field.type)
-        if field.name in _FREE_FORM_FIELDS and not is_written:
-            return inner
-        inside = _free_form_struct(field.type, inner)
-        if inside:
-            return inside
-    return None
+    inside = (_free_form_struct(type.field(n), place) for n in range(type.num_fields))
+    return next((found for found in inside if found is not None), None)
