@@ -287,8 +287,9 @@ def _only_meaning(fields: Line) -> LineConversation:
         raise InputError(_nothing_fits(line))
     first, *others = ((shape.name, shape.read(line)) for shape in fitting)
     for name, other in others:
-        if not _same_tokens(first[1], other):
-            problem = f"found {first[0]} and {name} in one line, which mean different tokens"
+        if not _same_training(first[1], other):
+            both = f"found {first[0]} and {name} in one line"
+            problem = f"{both}, which mean different tokens or weights"
             raise InputError(f"{problem}: expected one of them")
     return first[1]
 
@@ -304,17 +305,22 @@ def _nothing_fits(line: Line) -> str:
     return f"found an object with {fields}, expected {expected}"
 
 
-def _same_tokens(one: LineConversation, other: LineConversation) -> bool:
+def _same_training(one: LineConversation, other: LineConversation) -> bool:
+    """Whether both are the same tokens, and the same of these are trained on."""
     try:
         if one.request == other.request:
             return True
-        texts = [
-            [(piece.text, piece.origin) for piece in each.request.encode().pieces]
-            for each in (one, other)
-        ]
+        return _weighed_texts(one.request) == _weighed_texts(other.request)
     except Error:  # one of them cannot be encoded
         return False
-    return texts[0] == texts[1]
+
+
+def _weighed_texts(request: Request) -> list[tuple[str, str, bool]]:
+    """The texts of a prompt, who wrote each, and whether its message has the weight 0."""
+    messages: Iterable[Any] = request.messages
+    skipped = {n for n, m in enumerate(messages) if _is_dict(m) and m.get("weight") == 0}
+    pieces = request.encode().pieces
+    return [(p.text, p.origin, p.origin == "model" and p.message in skipped) for p in pieces]
 
 
 # Lists of messages.
@@ -385,12 +391,20 @@ def _masked(transcript: Transcript, mask: list[Any], name: str) -> Transcript:
     """The messages with the weights of a list beside them."""
     if len(mask) != len(transcript) or any(each not in (0, 1) for each in mask):
         raise InputError(f"{name}: found {short_repr(mask)}, expected 0 or 1 for each message")
-    return [
-        PlacedMessage({**message, "weight": int(weight)}, place)
-        if _is_dict(message) and (weight or is_of_model(message))
-        else PlacedMessage(message, place)
-        for (message, place), weight in zip(transcript, mask, strict=True)
-    ]
+    weighed = zip(transcript, mask, strict=True)
+    return [_weighed(placed, int(weight), (name, n)) for n, (placed, weight) in enumerate(weighed)]
+
+
+def _weighed(placed: PlacedMessage, weight: int, location: Location) -> PlacedMessage:
+    """A message with the weight that a list has for it. Raises where it has another one."""
+    message, place = placed
+    is_answer = _is_dict(message) and is_of_model(message)
+    if not _is_dict(message) or not (weight or is_answer):
+        return placed
+    if is_answer and message.get("weight", weight) != weight:
+        problem = f"found {weight}, which differs from another weight of this message"
+        raise InputError(f"{path_of(location)}: {problem}")
+    return PlacedMessage({**message, "weight": weight}, place)
 
 
 def _rules(field: str, line: RecognisedLine) -> BodyRules:
