@@ -22,12 +22,14 @@ from dsv4.api.api_request import BodyRules, ProtocolName
 from dsv4.api.body_reader import recognise
 from dsv4.api.ignored_fields import FIELDS_READ
 from dsv4.api.own_bodies import (
+    CALL_ARGUMENTS,
     is_of_model,
     is_pair,
     is_sharegpt,
     json_of,
     role_of,
     sharegpt_messages,
+    with_arguments,
 )
 from dsv4.errors import Error, Location, mismatch, path_of, short_repr
 from dsv4.request import Request
@@ -459,7 +461,8 @@ _SEALED = ("redacted_thinking",)
 
 
 def unread_inside(body: object) -> Iterator[str]:
-    """What messages hold of training in objects of their own, and blocks that cannot be read."""
+    """What messages hold of training in objects of their own, what is not read of calls, and blocks
+    that cannot be read."""
     messages = body.get("messages") if isinstance(body, dict) else body
     for n, message in enumerate(messages if isinstance(messages, list) else []):
         for name, value in message.items() if _is_dict(message) else {}.items():
@@ -468,6 +471,8 @@ def unread_inside(body: object) -> Iterator[str]:
             if name not in ("content", "tool_calls", "tools") and isinstance(value, dict):
                 inside = (each for each in value if OF_TRAINING.search(str(each)))
                 yield from (f"messages[{n}].{name}.{each}" for each in inside)
+            elif name == "tool_calls":
+                yield from (f"messages[{n}].{name}{each}" for each in _unread_of_calls(value))
             elif name == "content" and isinstance(value, list):
                 kinds = [part.get("type") for part in value if isinstance(part, dict)]
                 yield from (f"messages[{n}].content.{kind}" for kind in kinds if kind in _SEALED)
@@ -482,10 +487,10 @@ def _plain_message(message: object, place: Location) -> object:
     """A message with the names of this format for what other trainers call otherwise."""
     if not isinstance(message, dict):
         return message
-    calls = message.get("tool_calls")
-    if not isinstance(calls, str) and _UNUSUAL.isdisjoint(message):
-        return message
     where = path_of(place)
+    calls = _plain_calls(message.get("tool_calls"), f"{where}.tool_calls")
+    if calls == message.get("tool_calls") and _UNUSUAL.isdisjoint(message):
+        return message
     if message.get("value") is not None and message.get("content") is None and "role" in message:
         raise InputError(
             f"{where}.value: found it beside role, expected content, or from and value"
@@ -508,9 +513,45 @@ def _plain_message(message: object, place: Location) -> object:
         plain["reasoning_content"] = reasoning
     if weight is not None and is_answer:
         plain["weight"] = weight
-    if isinstance(calls, str):
-        plain["tool_calls"] = json_of(calls, f"{where}.tool_calls") if calls.strip() else None
+    if "tool_calls" in message:
+        plain["tool_calls"] = calls
     return plain
+
+
+# What is read of a call. What else there is, but for the number that streaming gives it, is named.
+_CALL_FIELDS = frozenset(("id", "type", "function", "custom", "namespace", "index"))
+_FUNCTION_FIELDS = frozenset(("type", "name", "arguments", "namespace", "id"))
+
+
+def _plain_calls(calls: object, where: str) -> object:
+    """The calls of a message, which may be JSON text, with their arguments where they are read."""
+    if isinstance(calls, str):
+        calls = json_of(calls, where) if calls.strip() else None
+    if not isinstance(calls, list):
+        return calls
+    return [_plain_call(call, f"{where}[{n}]") for n, call in enumerate(calls)]
+
+
+def _plain_call(call: Any, where: str) -> Any:
+    function = call.get("function") if _is_dict(call) else None
+    if not isinstance(function, dict):
+        return call
+    if _CALL_FIELDS.issuperset(call) and _FUNCTION_FIELDS.issuperset(function):
+        return call
+    rest = {name: value for name, value in call.items() if name not in CALL_ARGUMENTS}
+    return {**rest, "function": with_arguments(function, where, beside=call)}
+
+
+def _unread_of_calls(calls: object) -> Iterator[str]:
+    """The fields of calls that nothing reads, by their places in the list."""
+    for n, call in enumerate(calls if isinstance(calls, list) else []):
+        function = call.get("function") if _is_dict(call) else None
+        inside = ("function.", function, _FUNCTION_FIELDS)
+        for prefix, fields, read in (("", call, _CALL_FIELDS), inside):
+            others = fields.items() if isinstance(fields, dict) else ()
+            for name, value in others:
+                if name not in read and value not in (None, [], {}):
+                    yield f"[{n}].{prefix}{name}"
 
 
 def _content_field(message: Line) -> str | None:

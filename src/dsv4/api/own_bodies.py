@@ -83,14 +83,36 @@ def _calls(value: object, path: str, index: int) -> list[dict[str, Any]]:
     calls = calls if isinstance(calls, list) else [calls]
     if not all(isinstance(call, dict) and isinstance(call.get("name"), str) for call in calls):
         raise _not_read(value, "calls as JSON, each with name and arguments", f"{path}.value")
+    functions = [with_arguments(call, f"{path}.value") for call in calls]
     return [
         {
             "id": f"call_{index}_{n}",
             "type": "function",
-            "function": {"name": call["name"], "arguments": call.get("arguments", {})},
+            "function": {"arguments": {}, **function},
         }
-        for n, call in enumerate(calls)
+        for n, function in enumerate(functions)
     ]
+
+
+# What data sets call the arguments of a call: as OpenAI, Llama, LangChain and Anthropic do.
+CALL_ARGUMENTS = ("arguments", "parameters", "args", "input")
+
+
+def with_arguments(
+    function: Mapping[str, Any], path: str, beside: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """A function of a call with its arguments under the name that is read, whichever they have, or
+    have in the fields `beside` it. Raises where two differ."""
+    given = [
+        fields[name]
+        for fields in (function, beside or {})
+        for name in CALL_ARGUMENTS
+        if fields.get(name) is not None
+    ]
+    if any(arguments != given[0] for arguments in given):
+        raise NotAConversation("found arguments under two names, expected them once", path=path)
+    rest = {name: value for name, value in function.items() if name not in CALL_ARGUMENTS}
+    return {**rest, "arguments": given[0]} if given else rest
 
 
 def _open_id(before: list[dict[str, Any]], path: str) -> str:
