@@ -70,11 +70,25 @@ def _message(turn: Mapping[str, Any], path: str, before: list[dict[str, Any]]) -
     role = _ROLE_OF_SPEAKER.get(speaker) if isinstance(speaker, str) else None
     if role is None:
         raise _not_read(speaker, f"one of {', '.join(_ROLE_OF_SPEAKER)}", f"{path}.from")
-    beside = {name: field for name, field in turn.items() if name not in ("from", "value")}
-    message: dict[str, Any] = {"role": role, "content": value, **beside}
+    _refuse_other_words(turn, role, path)
+    content = turn.get("content") if value in (None, "") else value
+    taken = ("from", "value", "role", "content")
+    beside = {name: field for name, field in turn.items() if name not in taken}
+    message: dict[str, Any] = {"role": role, "content": content, **beside}
     if speaker == "function_call":
         return message | {"content": None, "tool_calls": _calls(value, path, len(before))}
     return message | {"tool_call_id": _open_id(before, path)} if role == "tool" else message
+
+
+def _refuse_other_words(turn: Mapping[str, Any], role: str, path: str) -> None:
+    """Raises for fields of a message in a turn that say something else than the turn."""
+    speaker, value = turn["from"], turn["value"]
+    other = turn.get("role")
+    if other is not None and (not isinstance(other, str) or _ROLE_OF_SPEAKER.get(other) != role):
+        raise _not_read(other, f"the role of {speaker}", f"{path}.role")
+    for name in ("content", "tool_calls") if speaker == "function_call" else ("content",):
+        if turn.get(name) not in (None, "", [], value) and value not in (None, ""):
+            raise _not_read(turn[name], "none beside value", f"{path}.{name}")
 
 
 def _calls(value: object, path: str, index: int) -> list[dict[str, Any]]:
