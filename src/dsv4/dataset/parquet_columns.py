@@ -18,6 +18,7 @@ from dsv4._inputs.input_files import InputError, parse_unambiguous_json
 from dsv4._inputs.line_shapes import (
     CONVERSATION_FIELDS,
     LINE_FIELDS,
+    OF_TRAINING,
     PICTURE_FIELDS,
     SYSTEM_FIELDS,
 )
@@ -75,7 +76,10 @@ class ConversationColumn(NamedTuple):
         fields = {name: value for name, value in fields.items() if value is not None}
         value = row[self.name]
         if self.kind == "text":
-            return _line_around(value or "null", fields)
+            known = {name: _is_said_of_lines(name) or name in self.carried for name in fields}
+            names = {name: name if known[name] else _unread(name) for name in fields}
+            around = {names[name]: field for name, field in fields.items()}
+            return _line_around(value or "null", around)
         own = self.name if self.kind == "row" else self.kind
         return _as_line({} if value is None else {own: _plain(value)}, fields)
 
@@ -92,10 +96,20 @@ def _line_around(text: str | bytes, fields: Mapping[str, Any]) -> bytes:
     return _as_line(value if isinstance(value, dict) else {"messages": value}, fields)
 
 
+def _is_said_of_lines(column: str) -> bool:
+    """Whether a column beside whole requests says something about them. Others are notes of the
+    table: a number `n` is no option of a request."""
+    return column in LINE_FIELDS or OF_TRAINING.search(column) is not None
+
+
+def _unread(column: str) -> str:
+    return f"{column} (column)"
+
+
 def _as_line(body: Mapping[str, Any], fields: Mapping[str, Any]) -> bytes:
     """A request with the columns beside it. Where both have a field, and they differ, that of the
     column gets a name that nothing reads."""
-    names = {n: n if body.get(n, fields[n]) == fields[n] else f"{n} (column)" for n in fields}
+    names = {n: n if body.get(n, fields[n]) == fields[n] else _unread(n) for n in fields}
     line = {**{names[name]: value for name, value in fields.items()}, **body}
     return json.dumps(line, default=str).encode()
 
