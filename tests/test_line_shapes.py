@@ -814,6 +814,59 @@ def test_what_is_noted(
         run([THINKING, line], tmp_path, vocabulary, strict_data=True)
 
 
+YES, NO = {"role": "assistant", "content": "Yes"}, {"role": "assistant", "content": "No"}
+PAIR = {"chosen": [YES], "rejected": [NO]}
+OPENAI_PAIR = {"input": {"messages": HI}, "preferred_output": [YES], "non_preferred_output": [NO]}
+ASKED_PAIR = {**PAIR, "prompt": "Hi"}
+
+# Pairs, and the field that is named once for both answers; None for one that is in the prompt.
+PAIR_NOTES: list[Any] = [
+    ({**ASKED_PAIR, "zzz": 1}, "zzz"),
+    ({**ASKED_PAIR, "response": "Maybe"}, "response"),
+    ({**ASKED_PAIR, "output": "Maybe"}, "output"),
+    ({**PAIR, "prompt": HI, "history": [["a", "b"]]}, "history"),
+    ({**PAIR, "messages": HI, "history": [["a", "b"]]}, "history"),
+    ({"messages": [*HI, YES], "rejected_response": "No", "chosen": "Maybe"}, "chosen"),
+    ({**OPENAI_PAIR, "zzz": 1}, "zzz"),
+    ({**OPENAI_PAIR, "prompt": "Bye"}, "prompt"),
+    ({**OPENAI_PAIR, "input": {"messages": HI, "metadata": {"a": 1}}}, "metadata"),
+    ({**OPENAI_PAIR, "system": "Be kind"}, None),
+    ({**OPENAI_PAIR, "tools": [{"name": "Be kind"}]}, None),
+    # What only repeats the conversation, as UltraFeedback has it.
+    ({**ASKED_PAIR, "system": "Be kind", "messages": [*HI, YES], "response": "No"}, None),
+]
+
+
+@each_row("line, name", PAIR_NOTES)
+def test_no_field_of_a_pair_is_lost(
+    line: Any, name: str | None, vocabulary: Path, tmp_path: Path
+) -> None:
+    (row,), summary = run([line], tmp_path, vocabulary, preferences=True)
+    unread = {kind: n.times for kind, n in summary.notes.items() if kind.startswith("unread")}
+    assert unread == ({} if name is None else {f"unread {name}": 1})
+    decode = tokenizers.Tokenizer.from_file(str(vocabulary)).decode
+    assert name is not None or "Be kind" in decode(row["prompt_ids"], skip_special_tokens=False)
+
+
+@each_row(
+    "line, problem",
+    [
+        ({**OPENAI_PAIR, "weight": 0}, "weight: found a field"),
+        ({**OPENAI_PAIR, "images": ["x"]}, "images: found"),
+        ({**OPENAI_PAIR, "messages": HELLO}, "messages: found another in input"),
+        ({**ASKED_PAIR, "messages": DEVELOPER}, "messages: found another conversation"),
+        ({**ASKED_PAIR, "conversations": TURNS[1:]}, "conversations: found another"),
+        ({**PAIR, "instruction": "I", "input": "In", "context": "C"}, "found input and context"),
+    ],
+)
+def test_a_pair_with_two_conversations(
+    line: Any, problem: str, vocabulary: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(BadLine) as caught:
+        run([line], tmp_path, vocabulary, preferences=True)
+    assert problem in str(caught.value)
+
+
 def test_reasoning_that_examples_keep_is_not_noted(vocabulary: Path, tmp_path: Path) -> None:
     _, summary = run([[*THINKING, *THINKING]], tmp_path, vocabulary, expand=True, strict_data=True)
     assert "dropped_reasoning" not in summary.notes

@@ -11,7 +11,7 @@ that says `prefix` or `wo_eos` leaves it open.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -159,31 +159,23 @@ def _messages(transcript: Transcript) -> list[Any]:
 def _conversation(
     transcript: Transcript,
     line: Line,
-    used: Iterable[str] = (),
+    used: Iterable[str],
     before_answer: int | None = None,
     rules: BodyRules = "released",
-    unread: Iterable[str] = (),
 ) -> LineConversation:
-    """Messages with the options of the line. `used` are fields that are none, `unread` those of
-    other shapes that are to be named."""
+    """Messages with the options of the line. `used` are the fields that the messages are made of.
+    What else a line may have its conversation in stays, so that it is named."""
     _refuse_beside_messages(line)
-    no_options = _no_options(tuple(used), tuple(unread), before_answer is None)
-    options = {name: value for name, value in line.items() if name not in no_options}
+    silent = {*used, *SYSTEM_FIELDS, "tools"}
+    silent.update(_repeated(line.keys() & LINE_FIELDS - silent, line, transcript))
+    if "messages" in line.keys() - silent:  # whose place is taken
+        raise InputError(f"messages: {mismatch(line['messages'], 'a list of messages')}")
     tools = _tools(line)
+    options = {name: value for name, value in line.items() if name not in silent}
     body = {**options, **({"tools": tools} if tools else {}), "messages": _messages(transcript)}
     return LineConversation(
         body, tuple(placed.place for placed in transcript), before_answer, rules
     )
-
-
-@lru_cache
-def _no_options(
-    used: tuple[str, ...], unread: tuple[str, ...], may_be_answered: bool
-) -> frozenset[str]:
-    """The fields of a line that are no options. An answer beside messages that have one, as tasks
-    of mathematics have it, is named."""
-    unused = {*unread, *_LABELS, "context", *(["answer"] if may_be_answered else [])}
-    return frozenset(LINE_FIELDS.union(used) - unused.difference(used))
 
 
 # Messages under one of these fields.
@@ -207,11 +199,10 @@ _LABELS = ("label", "kto_tag")
 
 CONVERSATION_FIELDS = frozenset((*_LISTS, *_QUESTIONS, *_ANSWERS, *_PAIRS, *_OPENAI_PAIRS))
 """The fields of which one has a conversation, or some together."""
-LINE_FIELDS = CONVERSATION_FIELDS.union(_ADDITIONS, _LABELS, SYSTEM_FIELDS) | {
+LINE_FIELDS: frozenset[str] = CONVERSATION_FIELDS.union(_ADDITIONS, _LABELS, SYSTEM_FIELDS) | {
     *("history", "rejected_response", "tools", "functions")
 }
 """The fields that tell shapes apart, or that one of them reads."""
-_OF_OTHER_SHAPES = LINE_FIELDS - {"tools", *SYSTEM_FIELDS}
 
 
 # Lines.
@@ -351,17 +342,14 @@ def _fits_list(field: str, line: RecognisedLine) -> bool:
 
 def _read_list(field: str, line: RecognisedLine) -> LineConversation:
     listed = _listed(line[field], (field,))
-    beside = [name for name in line if name in _OF_OTHER_SHAPES and name != field]
-    for name in beside:
-        if name in _ANSWERS[:3]:
+    for name in _ANSWERS[:3]:
+        if name in line:
             _refuse_other_answer(listed, line, name, field)
-    used = _masks(line)
-    for name in used:
+    masks = _masks(line)
+    for name in masks:
         listed = _masked(listed, line[name], name)
-    unread = _but_copies(beside, line, listed) if beside else ()
-    return _conversation(
-        _with_system(line, listed), line, used, rules=_rules(field, line), unread=unread
-    )
+    whole = _with_system(line, listed)
+    return _conversation(whole, line, (field, *masks), rules=_rules(field, line))
 
 
 def _refuse_other_answer(listed: Transcript, line: Line, name: str, field: str) -> None:
@@ -371,17 +359,20 @@ def _refuse_other_answer(listed: Transcript, line: Line, name: str, field: str) 
         raise InputError(f"{name}: found another answer than in {field}, expected one")
 
 
-def _but_copies(names: Sequence[str], line: Line, listed: Transcript) -> list[str]:
-    """Those of these fields that do not only repeat what messages say."""
-    texts = [message.get("content") for message in _messages(listed) if _is_dict(message)]
+def _repeated(names: Iterable[str], line: Line, transcript: Transcript) -> Iterator[str]:
+    """Those of these fields that are empty, or only repeat what messages say."""
+    found = [name for name in names if name != "context" or not line[name]]
+    texts = [m.get("content") for m in _messages(transcript) if _is_dict(m)] if found else []
     said = [text for text in texts if isinstance(text, str)]
-    return [name for name in names if not _is_copy(line[name], name, said)]
+    return (name for name in found if _is_copy(line[name], name, said))
 
 
 def _is_copy(value: object, name: str, said: Sequence[str]) -> bool:
     if name in _LISTS and isinstance(value, list):  # a shape of its own, which must mean the same
         return True
-    return isinstance(value, str) and value != "" and any(value in text for text in said)
+    if value in (None, "", [], {}):
+        return True
+    return isinstance(value, str) and any(value in text for text in said)
 
 
 def _masks(line: Line) -> list[str]:
@@ -692,6 +683,7 @@ def _read_responses(line: Line) -> LineConversation:
 def _converted(
     line: Line, protocol: Literal["messages", "responses"], turns: Sequence[Any]
 ) -> LineConversation:
+    _refuse_beside_messages(line)
     field = "messages" if protocol == "messages" else "input"
     for n, turn in enumerate(turns):
         if _is_dict(turn) and _WEIGHTS.keys() & turn.keys():
@@ -737,7 +729,7 @@ def _read_answer(question: str, answer: str, line: RecognisedLine) -> LineConver
     before = _before_answer(line, question)
     if question == "prompt":  # of which trainers train nothing, not even answers in it
         before = [PlacedMessage(_unweighed(message), place) for message, place in before]
-    used = (*_reasoning_fields(line), *(["context"] if question == "instruction" else []))
+    used = (answer, *_question_uses(line, question), *_reasoning_uses(line, answer))
     whole, rules = before + _answer(line, answer), _rules(question, line)
     return _conversation(whole, line, used, len(before), rules)
 
@@ -768,16 +760,31 @@ def _before_answer(line: Line, question: str) -> Transcript:
         raise InputError(
             f"{question}: found several turns in one text, expected a list of messages"
         )
-    added = next((line[name] for name in _ADDITIONS if line.get(name)), None)
-    if question == "instruction" and added is not None:
-        if not isinstance(added, str):
-            raise InputError(f"input: found {short_repr(added)}, expected text")
-        value = f"{value}\n{added}"
-    elif question != "instruction" and line.get("context") and isinstance(line["context"], str):
+    if question == "instruction":
+        value = "\n".join([value, *_addition(line)])
+    elif line.get("context") and isinstance(line["context"], str):
         raise InputError(f"context: found text beside {question}, expected it beside instruction")
     message = {"role": "user", "content": value}
     question_message = PlacedMessage(message, MessagePlace((question,), _TEXT_NAMES))
     return _with_system(line, [*_history(line), question_message])
+
+
+def _addition(line: Line) -> list[str]:
+    """What belongs to an instruction, if there is anything."""
+    added = {name: line[name] for name in _ADDITIONS if line.get(name)}
+    for name, value in added.items():
+        if not isinstance(value, str):
+            raise InputError(f"{name}: found {short_repr(value)}, expected text")
+        if value != next(iter(added.values())):
+            raise InputError(f"found {' and '.join(added)}, which differ: expected one of them")
+    return list(added.values())[:1]
+
+
+def _question_uses(line: Line, question: str) -> tuple[str, ...]:
+    """The fields that a question is made of. A list has its history in it."""
+    if isinstance(line[question], list):
+        return (question,)
+    return (question, "history", *(_ADDITIONS if question == "instruction" else ()))
 
 
 def _history(line: Line) -> Transcript:
@@ -798,12 +805,17 @@ def _reasoning_fields(line: Line) -> Iterator[str]:
             yield name
 
 
+def _reasoning_uses(line: Line, answer: str) -> Iterable[str]:
+    """The fields that are an answer's reasoning. A list has its own."""
+    return _reasoning_fields(line) if isinstance(line[answer], str) else ()
+
+
 def _answer(line: Line, field: str) -> Transcript:
     if field == "answer" and line.get("solution") not in (None, "", line[field]):
         raise InputError("found answer and solution in one line, expected one of them")
     answer = _answer_turns(line[field], (field,))
-    reasoning = _only_reasoning([line[name] for name in _reasoning_fields(line)], "the line")
-    if reasoning is not None and isinstance(line[field], str):
+    texts = [line[name] for name in _reasoning_uses(line, field)]
+    if (reasoning := _only_reasoning(texts, "the line")) is not None:
         answer[0].message["reasoning_content"] = reasoning
     return answer
 
@@ -860,7 +872,7 @@ def line_pair(value: object) -> LinePair:
     if not isinstance(value, dict):
         expected = 'expected an object with "chosen" and "rejected"'
         raise InputError(f"found {short_repr(value)}, {expected}")
-    line, before, chosen, rejected = _pair_parts(value)
+    line, used, before, chosen, rejected = _pair_parts(_as_object(value))
     chosen, before_chosen = _without_copy(before, chosen)
     rejected, before_rejected = _without_copy(before, rejected)
     if before_chosen != before_rejected:
@@ -871,44 +883,80 @@ def line_pair(value: object) -> LinePair:
     if _messages(chosen) == _messages(rejected):
         raise InputError("rejected: found what is chosen too, expected another answer")
     start = len(before) or _parting(chosen, rejected)
-    used = ["context"] if "instruction" in line else []
+    _refuse_other_lists(line, used, before + chosen)
+    used = {*used, *_repeated(line.keys() & LINE_FIELDS, line, before + chosen + rejected)}
     better, worse = (_conversation(before + side, line, used) for side in (chosen, rejected))
     return LinePair(better, worse, start)
 
 
-def _pair_parts(line: Line) -> tuple[Line, Transcript, Transcript, Transcript]:
-    """What a pair is made of, in each of its layouts: the line, what is before, both answers."""
+class PairParts(NamedTuple):
+    """What a pair is made of, in each of its layouts: the line, the fields that are read here, what
+    is before, both answers."""
+
+    line: Line
+    used: Collection[str]
+    before: Transcript
+    chosen: Transcript
+    rejected: Transcript
+
+
+def _pair_parts(line: Line) -> PairParts:
     if _OPENAI_PAIRS[0] in line:
-        inner = line.get("input")
-        inner = inner if isinstance(inner, dict) else {}
+        inner = _input_of_pair(line)
         before = inner.get("messages") or []
         if not isinstance(before, list):
             raise InputError(f"input.messages: {mismatch(before, 'a list of messages')}")
         chosen, rejected = (_answer_turns(line.get(name), (name,)) for name in _OPENAI_PAIRS)
-        return inner, _listed(before, ("input", "messages")), chosen, rejected
+        listed = _listed(before, ("input", "messages"))
+        return PairParts(inner, ("messages",), listed, chosen, rejected)
     if "rejected_response" in line and _is_list(line, "messages"):
         whole = _listed(line["messages"], ("messages",))
         if role_of(whole[-1].message if whole else None) != "assistant":
             raise InputError("messages: found no answer at their end, expected the one to choose")
         rejected = _answer_turns(line["rejected_response"], ("rejected_response",))
-        return line, whole[:-1], whole[-1:], rejected
+        return PairParts(line, ("messages", "rejected_response"), whole[:-1], whole[-1:], rejected)
     if not all(name in line for name in _PAIRS):
         fields = ", ".join(sorted(map(str, line))[:8])
         raise InputError(f'found an object with {fields}, expected "chosen" and "rejected"')
     chosen, rejected = (_answer_turns(line[name], (name,)) for name in _PAIRS)
-    return line, _pair_prompt(line), chosen, rejected
+    uses, before = _pair_prompt(line)
+    return PairParts(line, (*_PAIRS, *uses), before, chosen, rejected)
 
 
-def _pair_prompt(line: Line) -> Transcript:
-    """The messages before both answers, without the system prompt beside them."""
+def _input_of_pair(line: Line) -> Line:
+    """OpenAI's `input`, with what stands beside it."""
+    inner = line.get("input")
+    inner = inner if isinstance(inner, dict) else {}
+    beside = {name: line[name] for name in line if name not in ("input", *_OPENAI_PAIRS)}
+    for name in beside.keys() & inner.keys():
+        if beside[name] != inner[name]:
+            raise InputError(f"{name}: found another in input, expected one of them")
+    return {**beside, **inner}
+
+
+def _refuse_other_lists(line: Line, used: Collection[str], whole: Transcript) -> None:
+    """Raises where a list of messages beside a pair is not how its conversation begins."""
+    expected = _messages(whole)
+    without_system = expected[1:] if role_of(expected[0]) == "system" else expected
+    for name in _LISTS:
+        if name not in used and _is_list(line, name):
+            listed = _messages(_listed(line[name], (name,)))
+            if listed not in (expected[: len(listed)], without_system[: len(listed)]):
+                raise InputError(f"{name}: found another conversation than in the pair")
+
+
+def _pair_prompt(line: Line) -> tuple[Iterable[str], Transcript]:
+    """The messages before both answers, without the system prompt beside them, and the fields that
+    they are made of."""
     bare = {name: value for name, value in line.items() if name not in SYSTEM_FIELDS}
     questions = _question_fields(line)
     if any(line[name] != line[questions[0]] for name in questions):
         raise InputError(f"found {questions[0]} and {questions[1]}, expected one question")
     if questions:
-        return _before_answer(bare, questions[0])
+        uses = _question_uses(line, questions[0])
+        return (*questions, *uses), _before_answer(bare, questions[0])
     field = next((name for name in _LISTS if _is_list(line, name)), None)
-    return [] if field is None else _listed(line[field], (field,))
+    return ((), []) if field is None else ((field,), _listed(line[field], (field,)))
 
 
 def _without_copy(before: Transcript, side: Transcript) -> tuple[Transcript, Transcript]:

@@ -243,9 +243,16 @@ class _ChunkTally:
     answers: int = 0
     notes: LineNotes = field(default_factory=LineNotes)
     counts: DatasetCounts = field(default_factory=DatasetCounts)
+    of_line: set[str] = field(default_factory=set)
 
     def note(self, kind: str, count: int = 1) -> None:
         self.notes.add(kind, self.place, count)
+
+    def note_line(self, kind: str) -> None:
+        """Notes something of which lines are counted, however many answers a line has."""
+        if kind not in self.of_line:
+            self.of_line.add(kind)
+            self.note(kind)
 
 
 class ChunkEncoder:
@@ -323,7 +330,7 @@ class ChunkEncoder:
     def _rows(self, name: str, number: int, line: bytes, tally: _ChunkTally) -> list[OutputRow]:
         value = _line_value(name, number, line)
         options, tally.place = self.job.options, f"{name}:{number}"
-        tally.line = line
+        tally.line, tally.of_line = line, set()
         tally.folder = picture_folder(name)
         carried = _carried_columns(options.carry, value, name, number)
         try:
@@ -358,7 +365,8 @@ class ChunkEncoder:
 
     def _request(self, line: LineConversation, tally: _ChunkTally) -> Request:
         request = line.read(self._overrides)
-        tally.note(dataset_notes.UNKNOWN_MODEL, len(request.notes))
+        if request.notes:
+            tally.note_line(dataset_notes.UNKNOWN_MODEL)
         fields = [*request.ignored, *server_fields(request.body), *unread_inside(request.body)]
         for place in fields:
             name = place.rpartition(".")[2]
@@ -367,7 +375,7 @@ class ChunkEncoder:
             if OF_TRAINING.search(name) and "unread_field" not in self.job.options.ignore:
                 problem = f"{place}: found a field of this name, which is not understood"
                 raise InputError(f"{problem} (--ignore unread_field goes on without it)")
-            tally.note(dataset_notes.UNREAD + re.sub(r"\[\d+\]", "", place))
+            tally.note_line(dataset_notes.UNREAD + re.sub(r"\[\d+\]", "", place))
         return request.request
 
     def _checked(self, request: Request, tally: _ChunkTally) -> Prompt:
@@ -391,8 +399,8 @@ class ChunkEncoder:
         if request.prefix:
             self._leave_out(dataset_notes.OPEN_TURN, ("prefix",), tally)
         _note_calls(conversation, tally)
-        if self.job.options.dialect is None:
-            tally.note(dataset_notes.OTHER_RELEASE, int(prompt.dialect.name != DEFAULT.name))
+        if self.job.options.dialect is None and prompt.dialect.name != DEFAULT.name:
+            tally.note_line(dataset_notes.OTHER_RELEASE)
         before = {conversation.role(index - 1) for index, _ in answers}
         ends_open = bool(before) and conversation.role(conversation.last) == "user"
         tally.note(dataset_notes.UNANSWERED, int(ends_open))
