@@ -781,6 +781,7 @@ def test_a_label_that_is_none(line: Any, problem: str, vocabulary: Path, tmp_pat
 
 DEVELOPER = [{"role": "developer", "content": "Be kind"}, *HELLO]
 THINKING = [*HI, {"role": "assistant", "content": "Hello", "reasoning_content": "Greet."}]
+LATE = [{"type": "text", "text": "Hello"}, {"type": "thinking", "thinking": "Greet."}]
 
 NOTES: list[Any] = [
     (DEVELOPER, "dropped_message", True),
@@ -794,6 +795,8 @@ NOTES: list[Any] = [
     ([*HELLO, HELLO[1]], "turn_without_token", False),
     (HELLO[1:] + HELLO, "turn_without_token", False),
     ({"messages": THINKING, "model": "DeepSeek-V3.2"}, "other_release", False),
+    ({"messages": THINKING, "context": HELLO}, "messages_in_context", False),
+    ([*HI, {"role": "assistant", "content": LATE}], "moved_blocks", False),
     ({"messages": THINKING, "history": [["Hi", "Hello"]]}, "unread history", False),
     ({"messages": THINKING, "prompt": "Bye"}, "unread prompt", False),
     ({"messages": THINKING, "chosen": True}, "unread chosen", False),

@@ -447,6 +447,27 @@ OF_TRAINING = re.compile(
 )
 
 
+# The order in which a prompt has the blocks of an answer.
+_ORDER_OF_BLOCKS = ("thinking", "text", "tool_use")
+
+
+def has_moved_blocks(body: object) -> bool:
+    """Whether an answer has its blocks in another order than a prompt has."""
+    messages = body.get("messages") if isinstance(body, dict) else body
+    listed = messages if isinstance(messages, list) else []
+    answers = [m.get("content") for m in listed if role_of(m) == "assistant"]
+    orders = [
+        [_ORDER_OF_BLOCKS.index(b["type"]) for b in blocks if _is_block(b, _ORDER_OF_BLOCKS)]
+        for blocks in answers
+        if isinstance(blocks, list)
+    ]
+    return any(order != sorted(order) for order in orders)
+
+
+def _is_block(block: object, kinds: Sequence[str]) -> bool:
+    return isinstance(block, dict) and block.get("type") in kinds
+
+
 # Blocks of which nobody but their server can read anything.
 _SEALED = ("redacted_thinking",)
 

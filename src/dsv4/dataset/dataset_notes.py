@@ -17,6 +17,7 @@ CUT, TOO_LONG, NOTHING_TO_LEARN = "cut", "too_long", "nothing_to_learn"
 NO_REASONING, UNDECLARED_TOOL, COPY = "no_reasoning", "undeclared_tool", "copied_line"
 UNKNOWN_MODEL, OTHER_RELEASE, UNOPENED = "unknown_model", "other_release", "turn_without_token"
 EMPTY_FILE, UNANSWERED = "empty_file", "unanswered"
+CONTEXT, MOVED = "messages_in_context", "moved_blocks"
 
 # Before the name of a field that nothing reads.
 UNREAD = "unread "

@@ -37,6 +37,7 @@ from dsv4._inputs.input_files import (
 from dsv4._inputs.line_shapes import (
     OF_TRAINING,
     LineConversation,
+    has_moved_blocks,
     line_conversation,
     line_pair,
     line_with_label,
@@ -367,6 +368,10 @@ class ChunkEncoder:
         request = line.read(self._overrides)
         if request.notes:
             tally.note_line(dataset_notes.UNKNOWN_MODEL)
+        if request.request.context:
+            tally.note_line(dataset_notes.CONTEXT)
+        if has_moved_blocks(request.body):
+            tally.note_line(dataset_notes.MOVED)
         fields = [*request.ignored, *server_fields(request.body), *unread_inside(request.body)]
         for place in fields:
             name = place.rpartition(".")[2]
