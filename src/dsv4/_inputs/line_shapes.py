@@ -234,7 +234,10 @@ def _as_object(value: object) -> Line:
         return {"conversations" if _is_turns(value) and value else "messages": value}
     if isinstance(value, dict):
         texts = [n for n in _LISTS if isinstance(value.get(n), str) and value[n][:1] == "["]
-        return {**value, **{name: json_of(value[name], name) for name in texts}} if texts else value
+        parsed = {name: json_of(value[name], name) for name in texts}
+        if value.get("tools"):  # whose fields tell whose request a line is
+            parsed["tools"] = _tools(value)
+        return {**value, **parsed} if parsed else value
     raise InputError(mismatch(value, "a list of messages or an object"))
 
 

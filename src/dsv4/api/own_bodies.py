@@ -77,7 +77,8 @@ def _message(turn: Mapping[str, Any], path: str, before: list[dict[str, Any]]) -
     message: dict[str, Any] = {"role": role, "content": content, **beside}
     if speaker == "function_call":
         return message | {"content": None, "tool_calls": _calls(value, path, len(before))}
-    return message | {"tool_call_id": _open_id(before, path)} if role == "tool" else message
+    given = turn.get("tool_call_id")
+    return message | {"tool_call_id": _open_id(before, path, given)} if role == "tool" else message
 
 
 def _refuse_other_words(turn: Mapping[str, Any], role: str, path: str) -> None:
@@ -129,17 +130,25 @@ def with_arguments(
     return {**rest, "arguments": given[0]} if given else rest
 
 
-def _open_id(before: list[dict[str, Any]], path: str) -> str:
-    """The id of the call that a result answers: the first that has none yet."""
+def _open_id(before: list[dict[str, Any]], path: str, given: object) -> str:
+    """The id of the call that a result answers: the one that is given, if a call has it, or else
+    the first that has no result yet."""
     for answered, message in enumerate(reversed(before)):
         if message["role"] != "tool":
             calls = message.get("tool_calls")
             listed = calls[answered:] if isinstance(calls, list) else []
+            if isinstance(given, str) and given in _ids(calls):
+                return given
             if listed and isinstance(listed[0], dict) and "id" in listed[0]:
                 return str(listed[0]["id"])
             break
     problem = "found a result, expected a call before it that it answers"
     raise NotAConversation(problem, path=path)
+
+
+def _ids(calls: object) -> list[object]:
+    listed = calls if isinstance(calls, list) else []
+    return [call.get("id") for call in listed if isinstance(call, dict)]
 
 
 def json_of(text: str, path: str) -> Any:

@@ -111,7 +111,13 @@ def _as_line(body: Mapping[str, Any], fields: Mapping[str, Any]) -> bytes:
     column gets a name that nothing reads."""
     names = {n: n if body.get(n, fields[n]) == fields[n] else _unread(n) for n in fields}
     line = {**{names[name]: value for name, value in fields.items()}, **body}
-    return json.dumps(line, default=str).encode()
+    return json.dumps(line, default=_text_of).encode()
+
+
+def _text_of(value: object) -> str:
+    """What JSON has no value for, as text: bytes as they are, with a surrogate, which no prompt may
+    have, for each that is none."""
+    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)
 
 
 def _as_bytes(value: str | bytes) -> bytes:
@@ -119,10 +125,7 @@ def _as_bytes(value: str | bytes) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    """A value of a column without what Arrow and pandas fill gaps with, and bytes as text: a
-    surrogate, which no prompt may have, stands for each that is none."""
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "surrogateescape")
+    """A value of a column without what Arrow and pandas fill gaps with."""
     return None if value != value else without_filled(value)
 
 
