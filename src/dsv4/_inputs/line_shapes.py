@@ -167,8 +167,10 @@ def _conversation(
     What else a line may have its conversation in stays, so that it is named."""
     _refuse_beside_messages(line)
     silent = {*used, *SYSTEM_FIELDS, "tools"}
-    silent.update(_repeated(line.keys() & LINE_FIELDS - silent, line, transcript))
-    if "messages" in line.keys() - silent:  # whose place is taken
+    beside = [name for name in line if name in LINE_FIELDS and name not in silent]
+    if beside:
+        silent.update(_repeated(beside, line, transcript))
+    if "messages" in line and "messages" not in silent:  # whose place is taken
         raise InputError(f"messages: {mismatch(line['messages'], 'a list of messages')}")
     tools = _tools(line)
     options = {name: value for name, value in line.items() if name not in silent}
@@ -502,10 +504,10 @@ def _plain_message(message: object, place: Location) -> object:
     """A message with the names of this format for what other trainers call otherwise."""
     if not isinstance(message, dict):
         return message
-    where = path_of(place)
-    calls = _plain_calls(message.get("tool_calls"), f"{where}.tool_calls")
-    if calls == message.get("tool_calls") and _UNUSUAL.isdisjoint(message):
+    calls = message.get("tool_calls")
+    if _UNUSUAL.isdisjoint(message) and _are_plain(calls):
         return message
+    where = path_of(place)
     if message.get("value") is not None and message.get("content") is None and "role" in message:
         raise InputError(
             f"{where}.value: found it beside role, expected content, or from and value"
@@ -529,13 +531,27 @@ def _plain_message(message: object, place: Location) -> object:
     if weight is not None and is_answer:
         plain["weight"] = weight
     if "tool_calls" in message:
-        plain["tool_calls"] = calls
+        plain["tool_calls"] = _plain_calls(calls, f"{where}.tool_calls")
     return plain
 
 
 # What is read of a call. What else there is, but for the number that streaming gives it, is named.
 _CALL_FIELDS = frozenset(("id", "type", "function", "custom", "namespace", "index"))
 _FUNCTION_FIELDS = frozenset(("type", "name", "arguments", "namespace", "id"))
+
+
+def _are_plain(calls: object) -> bool:
+    if isinstance(calls, list):
+        return all(map(_is_plain_call, calls))
+    return not isinstance(calls, str)
+
+
+def _is_plain_call(call: Any) -> bool:
+    """Whether a call has nothing but what is read."""
+    function = call.get("function") if _is_dict(call) else None
+    if not isinstance(function, dict):  # which is refused
+        return True
+    return _CALL_FIELDS.issuperset(call) and _FUNCTION_FIELDS.issuperset(function)
 
 
 def _plain_calls(calls: object, where: str) -> object:
@@ -548,13 +564,10 @@ def _plain_calls(calls: object, where: str) -> object:
 
 
 def _plain_call(call: Any, where: str) -> Any:
-    function = call.get("function") if _is_dict(call) else None
-    if not isinstance(function, dict):
-        return call
-    if _CALL_FIELDS.issuperset(call) and _FUNCTION_FIELDS.issuperset(function):
+    if _is_plain_call(call):
         return call
     rest = {name: value for name, value in call.items() if name not in CALL_ARGUMENTS}
-    return {**rest, "function": with_arguments(function, where, beside=call)}
+    return {**rest, "function": with_arguments(call["function"], where, beside=call)}
 
 
 def _unread_of_calls(calls: object) -> Iterator[str]:
