@@ -76,12 +76,11 @@ class ConversationColumn(NamedTuple):
         fields = {name: value for name, value in fields.items() if value is not None}
         value = row[self.name]
         if self.kind == "text":
-            known = {name: _is_said_of_lines(name) or name in self.carried for name in fields}
-            names = {name: name if known[name] else _unread(name) for name in fields}
-            around = {names[name]: field for name, field in fields.items()}
+            own = {*filter(_is_said_of_lines, fields), *self.carried}
+            around = {n if n in own else _unread(n): fields[n] for n in fields}
             return _line_around(value or "null", around)
-        own = self.name if self.kind == "row" else self.kind
-        return _as_line({} if value is None else {own: _plain(value)}, fields)
+        field = self.name if self.kind == "row" else self.kind
+        return _as_line({} if value is None else {field: _plain(value)}, fields)
 
 
 def _line_around(text: str | bytes, fields: Mapping[str, Any]) -> bytes:
