@@ -14,7 +14,8 @@ from dsv4._why.doc_pages import doc_pages
 from loading import ROOT
 
 SOURCE = ROOT / "src" / "dsv4"
-MARKDOWN_FILE = re.compile(r"(?<=[\w-])\.md\b")
+# Not the file of instructions that Codex puts into its conversations under this name.
+MARKDOWN_FILE = re.compile(r"(?<=[\w-])(?<!AGENTS)\.md\b")
 SENT_TO = re.compile(r"dsv4 docs ([\w-]+)")
 
 
