@@ -112,13 +112,14 @@ class Talk {
           this.#state.set({ offers });
         }),
         element("span", { className: "faint model" }, this.#context.settings.model),
-        this.#context.copy(() => this.#requestBody()),
+        this.#context.copyLink(),
       ),
       more,
     );
   }
 
-  #requestBody(messages = this.#said.messages) {
+  /** @param {object[]} messages */
+  #requestBody(messages) {
     const { protocol, effort, offers, tools } = this.#said;
     return { protocol, effort: effort || null, messages, tools: offers ? JSON.parse(tools) : null };
   }
