@@ -309,23 +309,6 @@ def test_two_dialects_side_by_side() -> None:
     assert "Be brief" not in marked(left) + marked(right)
 
 
-def test_two_dialects_have_reasons() -> None:
-    answer = asked(SOURCES["An agent, Chat Completions"], sides=["dsv4", "dialect:v4.1"])
-    assert [reason["kind"] for reason in answer["reasons"]] == ["effort", "tags", "system"]
-    effort = answer["reasons"][0]["message"]
-    assert effort.startswith("dsv4, v4 writes no effort text; dsv4, v4.1 writes “Reasoning Effort")
-    assert "`tool_calls`" in answer["reasons"][1]["message"]
-
-
-@pytest.mark.parametrize("shown", ["dialect:v3.2", "dialect:v4.1", "dialect:v4-0731"])
-@each_row("beside", ["dsv4", "profile:sglang-0.5.23", "profile:llama.cpp"])
-def test_every_pair_that_differs_has_a_reason_that_is_more_than_a_place(
-    shown: str, beside: str
-) -> None:
-    answer = asked(SOURCES["An agent, Chat Completions"], sides=[shown, beside])
-    assert {reason["kind"] for reason in answer["reasons"]} - {"text"}
-
-
 def test_the_same_prompt_twice_has_no_marks() -> None:
     answer = asked(SOURCES["An agent, Chat Completions"], sides=["dsv4", "dialect:v4"])
     assert answer["same"] is True
@@ -474,4 +457,3 @@ def test_what_the_documents_open_is_two_prompts_that_differ(name: str) -> None:
     answer = asked(linked["request"], sides=[linked["shown"], linked["beside"]])
     assert [side["problem"] for side in answer["sides"] if "problem" in side] == []
     assert answer["same"] is False
-    assert answer["reasons"]

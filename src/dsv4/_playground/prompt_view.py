@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
 from itertools import accumulate, chain, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -31,6 +32,7 @@ from dsv4._view.view_rows import Line, Segment, View, ViewRow, maybe_folded, vie
 from dsv4.api import convert
 from dsv4.errors import Error, ImageError, Location, mismatch
 from dsv4.profiles import compare, render
+from dsv4.tokens.coder import common_prefix_length
 from dsv4.version import how_to_install
 
 if TYPE_CHECKING:
@@ -38,24 +40,20 @@ if TYPE_CHECKING:
 
 
 # Where two prompts differ: by special tokens and lines, and by words inside of lines.
-#
-# Myers' algorithm ("An O(ND) difference algorithm and its variations", 1986): its work grows with
-# the number of differences, which is bounded here. Prompts that have less in common are marked as
-# a whole.
 
 
 Ranges: TypeAlias = list[tuple[int, int]]
 # A range of one list that is replaced by a range of another.
 _Change: TypeAlias = tuple[int, int, int, int]
 
-# The most units, in both lists together, that are found to be missing from the other.
-MAX_EDITS = 300
+# What differs in more units than this is marked as a whole: to compare it takes seconds.
+MOST_COMPARED = 10_000
 
 _WORDS = re.compile(r"\s+|[^\W_]+|.", re.DOTALL)
 _LINES = re.compile(r"[^\n]*\n|[^\n]+")
 
 
-class _DiffUnit(NamedTuple):
+class DiffUnit(NamedTuple):
     """A special token, a line or a word. A token differs from text that spells it."""
 
     text: str
@@ -75,7 +73,7 @@ def differing_ranges(a: Prompt, b: Prompt) -> tuple[Ranges, Ranges]:
     return ours, theirs
 
 
-def _by_words(one: Sequence[_DiffUnit], two: Sequence[_DiffUnit]) -> tuple[Ranges, Ranges]:
+def _by_words(one: Sequence[DiffUnit], two: Sequence[DiffUnit]) -> tuple[Ranges, Ranges]:
     """The same inside of lines that were changed."""
     words, others = _words(one), _words(two)
     edits = changes(words, others)
@@ -85,67 +83,41 @@ def _by_words(one: Sequence[_DiffUnit], two: Sequence[_DiffUnit]) -> tuple[Range
     return ours, theirs
 
 
-def _words(units: Sequence[_DiffUnit]) -> list[_DiffUnit]:
+def _words(units: Sequence[DiffUnit]) -> list[DiffUnit]:
     return [
-        _DiffUnit(word, unit.special)
+        DiffUnit(word, unit.special)
         for unit in units
         for word in ([unit.text] if unit.special else _WORDS.findall(unit.text))
     ]
 
 
-def _units(prompt: Prompt) -> list[_DiffUnit]:
+def _units(prompt: Prompt) -> list[DiffUnit]:
     """Special tokens, and lines of the text between them."""
-    units: list[_DiffUnit] = []
+    units: list[DiffUnit] = []
     for run, special in prompt.runs():
-        units += (_DiffUnit(line, False) for line in _LINES.findall(run))
+        units += (DiffUnit(line, False) for line in _LINES.findall(run))
         if special is not None:
-            units.append(_DiffUnit(special, True))
+            units.append(DiffUnit(special, True))
     return units
 
 
-def _starts(units: Sequence[_DiffUnit]) -> list[int]:
+def _starts(units: Sequence[DiffUnit]) -> list[int]:
     return [0, *accumulate(len(unit.text) for unit in units)]
 
 
-def changes(a: Sequence[object], b: Sequence[object]) -> list[_Change]:
+def changes(a: Sequence[DiffUnit], b: Sequence[DiffUnit]) -> list[_Change]:
     """What was changed from `a` to `b`: (start, end) in `a`, then in `b`."""
-    start = 0
-    while start < min(len(a), len(b)) and a[start] == b[start]:
-        start += 1
-    end = 0
-    while end < min(len(a), len(b)) - start and a[-1 - end] == b[-1 - end]:
-        end += 1
-    middle = _fewest_changes(a[start : len(a) - end], b[start : len(b) - end])
-    return [(start + a1, start + a2, start + b1, start + b2) for a1, a2, b1, b2 in middle]
-
-
-def _fewest_changes(a: Sequence[object], b: Sequence[object]) -> list[_Change]:
-    """The fewest changes, or one for all where these are too many."""
-    # By diagonal: the furthest point of `a`, and the stretches on the way there that both have.
-    reached: dict[int, tuple[int, tuple[_Change, ...]]] = {1: (0, ())}
-    for edits in range(min(len(a) + len(b), MAX_EDITS) + 1):
-        for diagonal in range(-edits, edits + 1, 2):
-            below, above = reached.get(diagonal - 1), reached.get(diagonal + 1)
-            if below is None or (above is not None and below[0] + 1 < above[0]):
-                start, shared = above or (0, ())
-            else:
-                start, shared = below[0] + 1, below[1]
-            x = start
-            while x < len(a) and x - diagonal < len(b) and a[x] == b[x - diagonal]:
-                x += 1
-            if x > start:
-                shared = (*shared, (start, x, start - diagonal, x - diagonal))
-            reached[diagonal] = x, shared
-            if x >= len(a) and x - diagonal >= len(b):
-                return _between(shared, len(a), len(b))
-    return [(0, len(a), 0, len(b))]
-
-
-def _between(shared: Iterable[_Change], a_end: int, b_end: int) -> list[_Change]:
-    """What stands between the stretches that both have."""
-    borders = pairwise([(0, 0, 0, 0), *shared, (a_end, a_end, b_end, b_end)])
-    gaps = [(before[1], after[0], before[3], after[2]) for before, after in borders]
-    return [gap for gap in gaps if gap[0] < gap[1] or gap[2] < gap[3]]
+    start = common_prefix_length(a, b)
+    end = common_prefix_length(a[start:][::-1], b[start:][::-1])
+    ours, theirs = a[start : len(a) - end], b[start : len(b) - end]
+    if max(len(ours), len(theirs)) > MOST_COMPARED:
+        return [(start, len(a) - end, start, len(b) - end)]
+    found = SequenceMatcher(None, ours, theirs).get_opcodes()
+    return [
+        (start + a1, start + a2, start + b1, start + b2)
+        for tag, a1, a2, b1, b2 in found
+        if tag != "equal"
+    ]
 
 
 # The rows of `dsv4 show`, cut where their source changes.
@@ -347,7 +319,7 @@ def view_prompt(body: Mapping[str, Any], context: PlaygroundContext) -> dict[str
         ],
         "tools": _tool_names(page),
         "same": same,
-        "reasons": _difference_reasons(page, names) or _differing_fields(sides, differing),
+        "reasons": _difference_reasons(page, names),
     }
 
 
@@ -498,88 +470,6 @@ def _difference_reasons(page: PageRequest, names: list[str]) -> list[dict[str, A
         words = reason.message.rstrip(".") + "."
         reasons.append({"kind": reason.kind, "message": words, "place": units})
     return reasons
-
-
-# Fields that differ and are named; the others are only counted.
-MOST_FIELDS = 6
-
-MessageField: TypeAlias = tuple[int | None, str]
-
-
-def _differing_fields(
-    sides: Sequence[PageSide | PageProblem], differing: Sequence[Ranges]
-) -> list[dict[str, Any]]:
-    """Why two prompts differ, of which one is no server's: what their dialects do differently, and
-    the fields that this does not explain.
-    """
-    shown = [side for side in sides if isinstance(side, PageSide)]
-    fields: dict[MessageField, None] = {}
-    for side, ranges in zip(shown, differing, strict=False):
-        fields.update(dict.fromkeys(_fields_in(side.prompt, ranges)))
-    if len(shown) != 2 or not fields:
-        return []
-    reasons = [each for each in _dialect_reasons(*shown) if each[2] & {name for _, name in fields}]
-    explained_names = {name for _, _, names in reasons for name in names}
-    others = [field for field in fields if field[1] not in explained_names]
-    words = [(kind, sentence) for kind, sentence, _ in reasons]
-    words += [
-        ("text", f"{_named(field)} is written differently.") for field in others[:MOST_FIELDS]
-    ]
-    more = len(others) - MOST_FIELDS
-    rest = "field is" if more == 1 else "fields are"
-    words += [("text", f"{more} more {rest} written differently.")] * (more > 0)
-    return [{"kind": kind, "message": sentence, "place": None} for kind, sentence in words]
-
-
-def _named(field: MessageField) -> str:
-    message, name = field
-    return f"`{name}`" if message is None else f"messages[{message}]: `{name}`"
-
-
-def _dialect_reasons(a: PageSide, b: PageSide) -> Iterator[tuple[str, str, set[str]]]:
-    """What two prompts do differently, each with its kind and the fields that it explains."""
-    one, other = a.prompt, b.prompt
-    if one.ending.thinking != other.ending.thinking:
-        thinks, answers = (a, b) if one.ending.thinking else (b, a)
-        words = f"{thinks.title} lets the model think; {answers.title} does not."
-        yield "thinking", words, {"header", "reasoning", "effort"}
-    elif _effort_of(one) != _effort_of(other):
-        words = f"{a.title} writes {_effort_of(one)}; {b.title} writes {_effort_of(other)}."
-        yield "effort", words, {"effort"}
-    names = [side.dialect.tags.calls for side in (one, other)]
-    if names[0] != names[1]:
-        words = f"Blocks of calls are named `{names[0]}` in {a.title}; `{names[1]}` in {b.title}."
-        yield "tags", words, {"tools", "tool_calls"}
-    tokens = [side.dialect.system_token for side in (one, other)]
-    if tokens[0] != tokens[1]:
-        owner, without = (a, b) if tokens[0] else (b, a)
-        token = tokens[0] or tokens[1]
-        words = (
-            f"{owner.title} opens system turns with {token}; {without.title} has no token for them."
-        )
-        yield "system", words, {"header"}
-    if one.dialect.layout != other.dialect.layout:
-        words = (
-            "In V3.2, tool results are blocks of their own, and the header of an answer follows "
-            "every user turn."
-        )
-        yield "layout", words, {"header", "tool_result", "separator", "reasoning", "content"}
-
-
-def _effort_of(prompt: Prompt) -> str:
-    text = "".join(piece.text for piece in prompt.pieces if piece.field == "effort")
-    return f"“{text[:50].strip()}…”" if text else "no effort text"
-
-
-def _fields_in(prompt: Prompt, ranges: Ranges) -> Iterator[MessageField]:
-    """The fields of the pieces that hold some of these ranges."""
-    starts = [start for start, _ in ranges]
-    end = 0
-    for piece in prompt.pieces:
-        begin, end = end, end + len(piece.text)
-        at = bisect_right(starts, end - 1) - 1
-        if at >= 0 and ranges[at][1] > begin:
-            yield piece.message, piece.field
 
 
 # Sending a side.
