@@ -137,7 +137,7 @@ export class Rows {
     const cells = pair.map((row, side) =>
       row === null
         ? element("div", { className: "gap" })
-        : this.#row(this.#sides[side].rows[row], this.#sides[side].dialect),
+        : this.#row(this.#sides[side].rows[row]),
     );
     return element(
       "div",
@@ -146,11 +146,8 @@ export class Rows {
     );
   }
 
-  /**
-   * @param {PromptRow} row
-   * @param {string} dialect
-   */
-  #row(row, dialect) {
+  /** @param {PromptRow} row */
+  #row(row) {
     const text = element("div", { className: "text" }, this.#segments(row, row.head));
     if (row.fold) text.append(this.#fold(row));
     const name = row.message === null ? "" : `${row.message} ${row.role}`;
@@ -166,7 +163,7 @@ export class Rows {
           element("span", { className: "count", title: counted(row.tokens, "token") }, number(row.tokens)),
       ),
       text,
-      row.images.map((image) => drawnImage(image, dialect)),
+      row.images.map((image) => drawnImage(image)),
       row.note && element("div", { className: "note" }, row.note),
     );
   }
