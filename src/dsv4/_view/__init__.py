@@ -1,1 +1,1 @@
-"""Prompts as people look at them: rows first, then terminal text, HTML or SVG."""
+"""Prompts as people look at them: rows first, then terminal text or HTML."""

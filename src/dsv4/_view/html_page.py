@@ -1,5 +1,4 @@
-"""A view as HTML that needs no other file, or as an SVG picture of a terminal. Everything from
-outside is escaped.
+"""A view as HTML that needs no other file. Everything from outside is escaped.
 
 The whole prompt is one run of inline text. Whatever is added for the eye is drawn by the style
 sheet or cannot be selected, so copying any part of the page gives exactly that part of the prompt.
@@ -12,16 +11,8 @@ from collections.abc import Iterable, Iterator
 from html import escape
 
 from dsv4._encode.prompt import Prompt
-from dsv4._view.characters import width_of
-from dsv4._view.style_files import COLOURS, read_style
+from dsv4._view.style_files import read_style
 from dsv4._view.view_rows import Line, Segment, View, ViewRow, maybe_folded, view_of
-
-# A view as HTML that needs no other file. Everything from outside is escaped.
-#
-# The whole prompt is one run of inline text. Whatever is added for the eye is drawn by the style
-# sheet or cannot be selected, so copying any part of the page gives exactly that part of the
-# prompt. Every text has a contrast of at least 4.5 (WCAG AA); tests/browser measures it.
-
 
 PAGE_STYLE = read_style("page_frame")
 STYLE = read_style("prompt_view")
@@ -148,69 +139,3 @@ def css_classes_and_text(segment: Segment) -> tuple[str, str]:
     if original is not None and original.strip("\t") == "":
         return "tab", original
     return f"pill {style}" if style.startswith("pill") else style, text
-
-
-# Lines of a view as an SVG picture of a terminal.
-
-
-CELL, ROW, SIZE = 7.8, 20, 13
-LEFT, TOP, BOTTOM = 16, 58, 16
-
-_FONT = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
-_FILL, _BACKGROUND, _EXTRA = (COLOURS[kind] for kind in ("text", "background", "attributes"))
-
-
-def svg_picture(lines: Iterable[Line], width: int, title: str) -> str:
-    """The lines, each segment put where a terminal would put it, whatever font there is."""
-    drawn = [list(line) for line in lines]
-    across = LEFT * 2 + width * CELL
-    down = TOP + len(drawn) * ROW + BOTTOM
-    size = f'viewBox="0 0 {across:g} {down:g}" width="{across:g}" height="{down:g}"'
-    font = f'font-family="{_FONT}" font-size="{SIZE}"'
-    return "".join(
-        [
-            f'<svg xmlns="http://www.w3.org/2000/svg" {size} {font}>\n',
-            f"<title>{escape(title)}</title>\n",
-            "<style>text { white-space: pre; }</style>\n",
-            f'<rect width="{across:g}" height="{down:g}" rx="8" fill="#0d1117"/>\n',
-            *_window(title, across),
-            *(part for n, line in enumerate(drawn) for part in _svg_line(line, TOP + n * ROW)),
-            "</svg>\n",
-        ]
-    )
-
-
-def _window(title: str, across: float) -> Iterator[str]:
-    for n, color in enumerate(("#ff5f57", "#febc2e", "#28c840")):
-        yield f'<circle cx="{LEFT + 6 + n * 18}" cy="20" r="5.5" fill="{color}"/>'
-    yield (
-        f'\n<text x="{across / 2:g}" y="24" text-anchor="middle" fill="#8b949e">'
-        f"{escape(title)}</text>\n"
-    )
-
-
-def _svg_line(line: list[Segment], top: float) -> Iterator[str]:
-    """Behind: what is coloured. In front: one text, its segments at their columns."""
-    column = 0
-    spans = []
-    for text, style, _ in line:
-        cells = width_of(text)
-        x, length = LEFT + column * CELL, cells * CELL
-        if style in _BACKGROUND:
-            radius = 3 if style == "flag" else 8
-            yield (
-                f'<rect x="{x:g}" y="{top - 13:g}" width="{length:g}" height="17" '
-                f'rx="{radius}" fill="{_BACKGROUND[style]}"/>'
-            )
-        if text.strip():
-            spans.append(_span(text, style, x))
-        column += cells
-    yield f'<text y="{top:g}">{"".join(spans)}</text>\n'
-
-
-def _span(text: str, style: str, x: float) -> str:
-    bare = text.strip(" ")
-    x += (len(text) - len(text.lstrip(" "))) * CELL
-    fill, extra = _FILL.get(style, "#ffffff"), _EXTRA.get(style, "")
-    fitted = f'textLength="{width_of(bare) * CELL:g}" lengthAdjust="spacingAndGlyphs"'
-    return f'<tspan x="{x:g}" {fitted} fill="{fill}"{extra}>{escape(bare)}</tspan>'

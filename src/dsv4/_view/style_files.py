@@ -10,5 +10,6 @@ def read_style(name: str) -> str:
     return f"\n{read_text(f'{name}.css', __file__)}"
 
 
-# By the kind of a segment: codes of terminals, colours of pictures, and what else these have.
-COLOURS: dict[str, dict[str, str]] = read_table("colours", __file__)
+# By the kind of a segment: codes of terminals, which have these colours in a shade that suits their
+# background.
+ANSI_CODES: dict[str, str] = read_table("colours", __file__)

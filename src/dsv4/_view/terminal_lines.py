@@ -6,17 +6,14 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from dsv4._view.characters import width_of
-from dsv4._view.style_files import COLOURS
+from dsv4._view.style_files import ANSI_CODES
 from dsv4._view.view_rows import Line, Segment, View, ViewRow, maybe_folded
 
-# Terminals have these colours in a shade that suits their background.
-ANSI_CODES = COLOURS["terminal"]
 # Where there are no colours, signs say what they would.
 SIGNS = {"flag": ("!!", "!!"), **dict.fromkeys([s for s in ANSI_CODES if "pill" in s], ("⟦", "⟧"))}
 
-# Text narrower than this beside the margin is put below it.
-NARROW = 34
-INDENT = "  "
+# In a narrower terminal, lines are longer than it is wide.
+LEAST_ROOM = 20
 
 
 def ansi_lines(lines: Iterable[Line], color: bool) -> Iterator[str]:
@@ -34,16 +31,15 @@ def in_style(text: str, style: str) -> str:
 
 def terminal_lines(view: View, width: int, unfold: bool, signs: bool) -> Iterator[Line]:
     """The view in lines of at most this many columns. `signs` stand in for colours."""
-    margin = _margin(view.rows, width)
+    margin = _Margin(view.rows, width)
     message: int | None = -1
     for row in view.rows:
         beside = margin.opening(row, row.message != message)
         message = row.message
-        yield from margin.above(row, beside)
         for line in _shown_lines(row, unfold):
             for part in _wrapped(_marked(line, signs), margin.room):
-                yield (*margin.beside(row, beside), *part)
-                beside = None
+                yield (*beside, *part)
+                beside = margin.below(row)
     for text, style in _closing(view):
         for part in _wrapped(iter([Segment(text, style)]), margin.room):
             yield (*margin.empty, *part)
@@ -55,12 +51,7 @@ def _closing(view: View) -> Iterator[tuple[str, str]]:
     yield view.total, "margin"
 
 
-def _margin(rows: Sequence[ViewRow], width: int) -> _Columns | _Headings:
-    columns = _Columns(rows, width)
-    return columns if columns.room >= NARROW else _Headings(width)
-
-
-class _Columns:
+class _Margin:
     """Beside the text: a message's index and role, a field, its tokens."""
 
     def __init__(self, rows: Sequence[ViewRow], width: int) -> None:
@@ -68,16 +59,15 @@ class _Columns:
         self._fields = max((len(row.field) for row in rows), default=0)
         self._counts = max((len(_count(row)) for row in rows), default=0)
         self.empty = self._columns("", "", "", "│")
-        self.room = width - sum(width_of(segment.text) for segment in self.empty)
+        taken = sum(width_of(segment.text) for segment in self.empty)
+        self.room = max(width - taken, LEAST_ROOM)
 
-    def opening(self, row: ViewRow, opens: bool) -> Line | None:
+    def opening(self, row: ViewRow, opens: bool) -> Line:
         return self._columns(_name(row) if opens else "", row.field, _count(row), _bar(row))
 
-    def above(self, row: ViewRow, opening: Line | None) -> Iterator[Line]:
-        return iter(())
-
-    def beside(self, row: ViewRow, opening: Line | None) -> Line:
-        return self._columns("", "", "", _bar(row)) if opening is None else opening
+    def below(self, row: ViewRow) -> Line:
+        """Beside all lines of a row but its first."""
+        return self._columns("", "", "", _bar(row))
 
     def _columns(self, name: str, field: str, count: str, bar: str) -> Line:
         facts = f"  {field:<{self._fields}}  {count:>{self._counts}} "
@@ -87,29 +77,6 @@ class _Columns:
             Segment(facts, "margin"),
             Segment(f"{bar} ", style),
         )
-
-
-class _Headings:
-    """Above the text, where there is no room beside it."""
-
-    def __init__(self, width: int) -> None:
-        self.room = max(width - len(INDENT), 8)
-        self.empty: Line = (Segment(INDENT, "margin"),)
-
-    def opening(self, row: ViewRow, opens: bool) -> Line | None:
-        name = f"{_name(row).strip()} " if opens else INDENT
-        count = f" {_count(row)}" if row.tokens is not None else ""
-        return Segment(name, "name"), Segment(f"{row.field}{count}", "margin")
-
-    def above(self, row: ViewRow, opening: Line | None) -> Iterator[Line]:
-        if opening is not None:
-            yield opening
-
-    def beside(self, row: ViewRow, opening: Line | None) -> Line:
-        bar = _bar(row)
-        if bar == "│":
-            return self.empty
-        return (Segment(f"{bar} ", "trained" if bar == _TRAINED_BAR else "margin"),)
 
 
 _TRAINED_BAR = "▌"

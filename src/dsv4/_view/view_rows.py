@@ -1,4 +1,4 @@
-"""A prompt in rows, before it is written for a terminal, a page or a picture.
+"""A prompt in rows, before it is written for a terminal or a page.
 
 A row is one field of one message: what stands in the margin, and lines of styled segments. What the
 prompt leaves out is a row too, a ghost. No segment contains anything that a terminal or a browser
