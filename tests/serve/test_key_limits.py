@@ -71,11 +71,12 @@ def test_limits_in_the_words_of_each_protocol(tmp_path: Path) -> None:
 def test_no_route_takes_a_key_that_has_expired(tmp_path: Path) -> None:
     file = tmp_path / "keys"
     file.write_text("admin old:a expires=2020-01-01\n")
-    paths = ["/v1/chat/completions", "/tokenize", "/admin/restart"]
+    paths = ["/v1/chat/completions", "/tokenize", "/sessions"]
     paths += ["/playground/api/settings", "/playground/inspector/changes"]
 
     async def scenario() -> None:
-        async with gateway(api_key_file=str(file), playground=True, inspect=True) as g:
+        given = {"api_key_file": str(file), "trajectories": str(tmp_path / "sessions")}
+        async with gateway(playground=True, inspect=True, **given) as g:
             key = {"x-api-key": "a", "content-type": "application/json"}
             for path in paths:
                 status, _, body = await g.post(path, CHAT, **key)

@@ -4,8 +4,6 @@ what is observed.
 
 from __future__ import annotations
 
-import logging
-import os
 from array import array
 from collections import OrderedDict, deque
 from collections.abc import Sequence
@@ -21,7 +19,6 @@ from dsv4.serve.heal.healer import Healer
 from dsv4.serve.images.request_images import RequestImages
 from dsv4.serve.images.sent_images import picture_ids
 from dsv4.serve.observe.inspector import inspector_for
-from dsv4.serve.observe.logs import log_fields
 from dsv4.serve.observe.metrics import Metrics
 from dsv4.serve.observe.records import Recorder
 from dsv4.serve.observe.tracing import tracing_for
@@ -120,13 +117,6 @@ class GatewayState:
         """How many tokens of a prompt an earlier one of the same owner had; None without ids."""
         prompt, ids, *_ = encoded
         return None if ids is None else self.prefixes.shared(owner, picture_ids(prompt, ids))
-
-    async def summarize(self) -> None:
-        """Logs what this process is doing, and what was counted where nobody else does."""
-        doing = {"running": self.gate.running, "waiting": self.gate.waiting}
-        log_fields(logging.INFO, f"process {os.getpid()}", doing)
-        if self.metrics.shared_folder is None:
-            self.metrics.log_summary()
 
     async def aclose(self) -> None:
         if self.heals and self.metrics.shared_folder is None:

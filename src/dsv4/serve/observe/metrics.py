@@ -103,7 +103,6 @@ class Metrics:
     def note_engine(self, engine: Engine) -> None:
         """Notes how an engine is doing."""
         self.set("engine_up", engine.is_up, engine.url)
-        self.set("engine_draining", engine.is_draining, engine.url)
         self.set("engine_streams", engine.running, engine.url)
 
     def count_key(self, name: str, status: int, usage: Usage | None) -> None:
