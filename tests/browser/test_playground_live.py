@@ -186,7 +186,7 @@ class TestInspector:
         tab.wait_for_selector(".details dl")
         details = tab.locator(".details")
         text = details.inner_text()
-        for word in ("First token", "Total", "missing_wrapper", "The first request of this client"):
+        for word in ("First token", "Total", "missing_wrapper", "In a prefix cache"):
             assert word in text
         assert details.locator(".repair-mark").inner_text() == "1"
         assert "sk-secret" not in tab.content()
@@ -233,20 +233,6 @@ class TestInspector:
         assert "RUN: ls" in shown.locator(".said").inner_text()
         tab.get_by_label("API", exact=True).select_option("messages")
         assert shown.count() == 0
-
-    def test_the_prefix_that_two_requests_share(
-        self, open_page: Callable[..., Any], playground: str
-    ) -> None:
-        tab = opened(open_page)
-        with openai.OpenAI(base_url=f"{api_of(playground)}/v1", api_key="x") as client:
-            for words in ("The same start, then one", "The same start, then two"):
-                message = [{"role": "user", "content": words}]
-                client.chat.completions.create(model="m", messages=message)  # type: ignore[arg-type]
-        tab.wait_for_function("() => document.querySelectorAll('.request .done').length === 2")
-        tab.locator(".request").first.click()
-        tab.wait_for_selector(".details .around")
-        assert tab.locator(".details mark").inner_text().startswith("two")
-        assert "A prefix cache saves" in tab.locator(".details").inner_text()
 
     @pytest.mark.parametrize("protocol", PROTOCOLS)
     def test_pictures_of_a_request_are_drawn_with_their_cost(

@@ -719,25 +719,6 @@ def test_ids_of_files_before_a_chat_server_without_images(path: str, body: Any) 
     assert (status, requests) == (400, [])
 
 
-def test_the_inspector_tells_pictures_apart(tokenizer: Tokenizer) -> None:
-    """Where two prompts have the same text, and other pictures in it."""
-
-    async def scenario() -> None:
-        upstream = sglang(tokenizer)
-        given = {"dialect": "v4.1", "settings_backend": "sglang", "inspect": True}
-        async with upstream.running() as url, gateway(upstream=url, **given) as g:
-            first, second = part(url_of(PIXEL)), part(url_of(WIDE))
-            for shown in ([first, first], [first, second], [first, second]):
-                assert (await g.post("/v1/chat/completions", chat("Look", *shown)))[0] == 200
-            path, headers = "/playground/inspector/request", {"content-type": "application/json"}
-            _, _, other = await g.post(path, {"number": 2}, **headers)
-            _, _, same = await g.post(path, {"number": 3}, **headers)
-            assert other["shared"] == other["prompt"].rindex(IMAGE)
-            assert same["shared"] == len(same["prompt"])
-
-    run(scenario())
-
-
 # At the start.
 
 

@@ -20,7 +20,6 @@ import { Rows } from "./rows.js";
 const AGAIN = 2000; // after a failure, in milliseconds
 const REFRESH = 400;
 const TEXT = 20_000;
-const AROUND = 60;
 const NOTHING = "No requests yet. Point a client at this server.";
 
 export class Inspector {
@@ -244,6 +243,7 @@ export class Inspector {
       ["First token", seconds(answer.first)],
       ["Total", seconds(answer.total)],
       ["Prompt", answer.prompt_tokens === null ? "" : counted(answer.prompt_tokens, "token")],
+      ["In a prefix cache", answer.shared_tokens === null ? "" : counted(answer.shared_tokens, "token")],
       ["Completion", answer.usage.completion === undefined ? "" : counted(answer.usage.completion, "token")],
       ["Reasoning", answer.usage.reasoning ? counted(answer.usage.reasoning, "token") : ""],
     ].filter(([, value]) => value);
@@ -251,31 +251,9 @@ export class Inspector {
       element("h3", {}, `Request ${answer.number} `, status(answer)),
       answer.problem ? element("p", { className: "problem" }, harmless(answer.problem)) : null,
       element("dl", {}, facts.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, harmless(value))))),
-      ...this.#prefix(answer),
       ...this.#request(answer),
       ...answer.completions.flatMap((completion, n) => this.#completion(answer, completion, n)),
     ].filter((part) => part !== null);
-  }
-
-  /** @param {RequestDetails} answer */
-  #prefix({ before, shared, shared_tokens: tokens, prompt_tokens: all, prompt }) {
-    if (prompt === null) return [];
-    const nodes = [element("h4", {}, "Shared prefix")];
-    if (before === null) return [...nodes, element("p", {}, "The first request of this client.")];
-    const saved = tokens === null || all === null ? "" : ` A prefix cache saves ${number(tokens)} of ${counted(all, "token")}.`;
-    if (shared >= prompt.length)
-      return [...nodes, element("p", {}, `The whole prompt was in request ${before} already.${saved}`)];
-    const at = whole(prompt, shared);
-    return [
-      ...nodes,
-      element("p", {}, `${number(shared)} of ${counted(prompt.length, "character")} were in request ${before}.${saved} The rest begins here:`),
-      element(
-        "pre",
-        { className: "around" },
-        element("span", { className: "faint" }, harmless(prompt.slice(whole(prompt, Math.max(0, at - AROUND)), at))),
-        element("mark", {}, harmless(prompt.slice(at, whole(prompt, at + AROUND)))),
-      ),
-    ];
   }
 
   /** @param {RequestDetails} answer */

@@ -99,13 +99,12 @@
  */
 
 /**
- * What the inspector's list knows of a request. Times are in seconds; `before` is the number of the
- * request that its prompt is compared with.
+ * What the inspector's list knows of a request. Times are in seconds.
  * @typedef {{
  *   number: number, owner: string, session: string | null, client: string, said: string,
  *   protocol: string, model: string, status: string, problem: string, time: number,
  *   queued: number | null, first: number | null, total: number | null,
- *   prompt_tokens: number | null, shared_tokens: number | null, before: number | null,
+ *   prompt_tokens: number | null, shared_tokens: number | null,
  *   usage: { completion?: number, reasoning?: number }, repairs: number, tail: string,
  * }} RequestSummary
  */
@@ -124,7 +123,7 @@
  * The answer of inspector/request: all that is known of a request. It has no options before it has
  * a prompt, and no text of what is too large to be kept.
  * @typedef {RequestSummary & {
- *   request: string | null, prompt: string | null, shared: number,
+ *   request: string | null, prompt: string | null,
  *   options: { dialect?: string, thinking?: boolean, tools?: string },
  *   completions: InspectedCompletion[],
  * }} RequestDetails

@@ -15,13 +15,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from sys import getsizeof
 from typing import Any, Protocol, TypeAlias
 
 from dsv4._completion.events import Diagnostic, End
-from dsv4._encode.prompt import Prompt
-from dsv4._images.image_source import identity
 from dsv4._playground.provenance import Utf16Offsets
 from dsv4.serve.asgi import ClientGone, StreamTimer
 from dsv4.serve.choice_reader import ChoiceReader
@@ -29,7 +26,6 @@ from dsv4.serve.heal.adapted_messages import text_of
 from dsv4.serve.observe.logs import ReportedRun
 from dsv4.serve.prepared_request import PreparedRequest
 from dsv4.serve.settings import MIB, SettingError, Settings
-from dsv4.tokens.coder import common_prefix_length
 
 # How many requests are kept, of how many bytes together, and of how many each.
 MAX_REQUESTS = 200
@@ -82,14 +78,11 @@ class InspectedRequest:
     begin_clock: float | None = None
     end_clock: float | None = None
     prompt: str | None = None
-    pictures: tuple[tuple[int, str], ...] = ()  # where they stand in it, and which they are
     model: str = ""
     said: str = ""  # the user's last text
     options: dict[str, Any] = field(default_factory=dict)
     prompt_tokens: int | None = None
     shared_tokens: int | None = None
-    previous: int | None = None  # the number of the owner's request before this one
-    shared: int = 0  # how many characters of its prompt that one had, with what was sampled
     run: RunView | None = None
     choices: list[dict[str, Any]] = field(default_factory=list)
     first: float | None = None
@@ -102,7 +95,6 @@ class InspectedRequest:
         self.run = run
         prompt = prepared.encoded.prompt
         self.prompt = prompt.text if len(prompt.text) <= MAX_REQUEST_BYTES else None
-        self.pictures = tuple(_pictures_in(prompt)) if prompt.images else ()
         self.model = prepared.call.model
         self.prompt_tokens = prepared.encoded.tokens
         self.shared_tokens = prepared.shared
@@ -159,7 +151,6 @@ class InspectedRequest:
             "queued": _seconds(self.clock, run.timer.began if run else self.begin_clock),
             "first": _seconds(self.clock, run.timer.first_heard if run else self.first),
             "total": _seconds(self.clock, self.end_clock),
-            "before": self.previous,
             "repairs": sum(len(choice["repairs"]) for choice in self.choices),
             "finish": self.choices[0]["finish"] if self.choices else None,
             "tail": run.tail if run else self.tail,
@@ -171,19 +162,9 @@ class InspectedRequest:
             **self.summary(),
             "request": None if self.body is None else self.body.decode("utf-8", "replace"),
             "prompt": self.prompt,
-            "shared": Utf16Offsets(self.prompt or "")(self.shared),
             "options": self.options,
             "completions": self.completions(),
         }
-
-
-def _pictures_in(prompt: Prompt) -> Iterator[tuple[int, str]]:
-    pictures = iter(prompt.images)
-    at = 0
-    for piece in prompt.pieces:
-        if piece.special and piece.field == "image":
-            yield at, identity(next(pictures))
-        at += len(piece.text)
 
 
 def _last_user_text(messages: Iterable[Any]) -> str:
@@ -268,7 +249,7 @@ class Inspector:
         self._requests[request.number] = request
         self._trim()
         try:
-            yield partial(self._begin, request)
+            yield request.begin
         except BaseException as error:
             is_gone = isinstance(error, (ClientGone, asyncio.CancelledError))
             request.end("gone" if is_gone else "failed", "" if is_gone else str(error)[:2_000])
@@ -277,21 +258,6 @@ class Inspector:
             request.end("done")
         finally:
             self._trim()
-
-    def _begin(self, request: InspectedRequest, prepared: PreparedRequest, run: RunView) -> None:
-        """Compares the prompt of a request with the owner's request before it."""
-        request.begin(prepared, run)
-        earlier = [other for other in self._requests.values() if other.number < request.number]
-        for other in reversed(earlier):
-            if other.owner == request.owner and other.prompt is not None:
-                completions = other.completions()
-                text = other.prompt + (completions[0]["text"] if completions else "")
-                request.previous = other.number
-                request.shared = common_prefix_length(request.prompt or "", text)
-                for mine, theirs in zip(request.pictures, other.pictures, strict=False):
-                    if mine != theirs:  # in the text, one placeholder is like the other
-                        request.shared = min(request.shared, mine[0])
-                return
 
     def _trim(self) -> None:
         weight = sum(request.weight for request in self._requests.values())
