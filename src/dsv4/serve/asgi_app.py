@@ -60,7 +60,7 @@ def build_app(settings: Settings | None, backend: AnyBackend | None) -> Starlett
         storage = server.storage.look_after(partial(server.metrics.set, "store_bytes"))
         limits = server.access.meter.table.look_after()
         probes = (server.behind.look_after(), server.engines.watch_loads())
-        looked_after = (*probes, storage, limits, server.metrics.watch_memory())
+        looked_after = (*probes, storage, limits)
         looking = [asyncio.create_task(work) for work in looked_after]
         try:
             yield {"gateway": server}

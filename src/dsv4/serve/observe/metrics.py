@@ -6,7 +6,6 @@ Whichever worker is asked adds them up.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import os
@@ -50,8 +49,6 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _OF_KEYS = re.compile(rb"^(?:# \w+ )?dsv4_key_.*\n", re.MULTILINE)
 # The library reads it when it is first imported, so it is there for processes yet to start.
 _FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
-# Where Linux says how much memory a process uses, in pages, and how often it is asked.
-_STATM, _MEMORY_SECONDS = Path("/proc/self/statm"), 5.0
 _SECOND_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 
 
@@ -122,13 +119,6 @@ class Metrics:
         """Counts the tokens of a request."""
         for kind in ("prompt", "cached", "completion", "reasoning"):
             self.count("tokens", kind, by=getattr(usage, kind) or 0)
-
-    async def watch_memory(self) -> None:
-        """Notes again and again how much memory this process uses, where the system tells."""
-        while _STATM.exists():
-            pages = int(_STATM.read_text(encoding="ascii").split()[1])
-            self.set("memory_bytes", pages * os.sysconf("SC_PAGE_SIZE"))
-            await asyncio.sleep(_MEMORY_SECONDS)
 
     @property
     def shared_folder(self) -> Path | None:
