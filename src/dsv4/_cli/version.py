@@ -24,7 +24,6 @@ EXTRAS = {
         ("uvicorn",),
     ),
     "redis": (("redis",),),
-    "otel": (("opentelemetry-exporter-otlp-proto-http",), ("opentelemetry-sdk",)),
     "fast": (("jiter",),),
     "training": (("datasets",), ("torch",), ("trl",)),
 }

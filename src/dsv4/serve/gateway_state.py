@@ -21,7 +21,6 @@ from dsv4.serve.images.sent_images import picture_ids
 from dsv4.serve.observe.inspector import inspector_for
 from dsv4.serve.observe.metrics import Metrics
 from dsv4.serve.observe.records import Recorder
-from dsv4.serve.observe.tracing import tracing_for
 from dsv4.serve.prepared_request import EncodedPrompt
 from dsv4.serve.served_model import ServedModel
 from dsv4.serve.sessions import session_store_for
@@ -71,7 +70,6 @@ class GatewayState:
         self.heals = is_chat(engines[0].backend)
         self.metrics: Metrics = Metrics(heals=self.heals)
         # Who sees requests besides their clients.
-        self.traced = tracing_for(settings)
         self.recorder: Recorder | None = Recorder(settings.record) if settings.record else None
         self.inspector = inspector_for(settings)
         self.access: AccessControl = AccessControl(

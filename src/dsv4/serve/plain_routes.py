@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any, TypeAlias, TypeVar
 
@@ -80,9 +80,6 @@ class PlainRoute(ReportedRoute):
 
     def _error_body(self, scope: asgi.Scope, error: ApiError) -> tuple[int, JsonObject]:
         return protocol_of_client(asgi.headers_of(scope), self._protocol).error(error)
-
-    def _traced(self, scope: asgi.Scope, report: RequestReport) -> AbstractContextManager[None]:
-        return nullcontext()
 
     async def _note_end(self, report: RequestReport) -> None:
         if not self._is_open:

@@ -132,7 +132,6 @@ class Settings:
     inspect: bool = False
     metrics_port: int | None = bounded(None, 0, LAST_PORT)
     metrics_host: str = "127.0.0.1"
-    otel: bool = False
     log_format: Literal["text", "json"] = "text"
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 

@@ -283,8 +283,8 @@ class StoreWatch:
 
 
 class WatchedStore(TurnStore):
-    """A store, and the watch that knows whether it is there. What cannot be stored is lost: no answer
-    fails for it."""
+    """A store, and the watch that knows whether it is there. An answer whose turn cannot be stored
+    does not fail."""
 
     def __init__(self, store: TurnStore, watch: StoreWatch) -> None:
         self._store = store

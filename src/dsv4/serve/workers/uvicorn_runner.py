@@ -27,7 +27,6 @@ from dsv4.serve.banner import ServerSummary, banner_text
 from dsv4.serve.gateway_state import GatewayState
 from dsv4.serve.observe.logs import configure_logs, logger
 from dsv4.serve.observe.metrics import count_together, forget_dead_workers
-from dsv4.serve.observe.tracing import export_traces
 from dsv4.serve.settings import SettingError, Settings, without_password
 from dsv4.serve.upstreams.network_path import proxy_of
 from dsv4.serve.workers.reload import check_models, reload
@@ -270,7 +269,6 @@ def _gateway_server(settings: Settings, gateway: Starlette) -> GatewayServer:
     """The server of this process, ready to run."""
     BoundedProtocol.max_header = settings.max_header
     BoundedProtocol.head_timeout = settings.body_timeout
-    export_traces(settings)
     calm_collector()
     config = uvicorn.Config(
         gateway,
