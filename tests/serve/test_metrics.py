@@ -116,7 +116,7 @@ def test_what_happens_behind_the_last_byte_changes_nothing(
             used: list[int] = [0]
             while not used[-1]:  # it is charged behind the last byte
                 await asyncio.sleep(0.01)
-                await g.server.access.meter.table.change(
+                await g.server.access.meter.change(
                     "ann", lambda usage, now: used.append(usage.tokens)
                 )
             assert used[-1] == answer["usage"]["total_tokens"]

@@ -58,7 +58,7 @@ def build_app(settings: Settings | None, backend: AnyBackend | None) -> Starlett
             await server.behind.meet()
         await reload_engines(server)
         storage = server.storage.look_after(partial(server.metrics.set, "store_bytes"))
-        limits = server.access.meter.table.look_after()
+        limits = server.access.meter.look_after()
         probes = (server.behind.look_after(), server.engines.watch_loads())
         looked_after = (*probes, storage, limits)
         looking = [asyncio.create_task(work) for work in looked_after]

@@ -68,7 +68,7 @@ class GatewayState:
     ) -> None:
         self.settings = settings
         self.heals = is_chat(engines[0].backend)
-        self.metrics: Metrics = Metrics(heals=self.heals)
+        self.metrics: Metrics = Metrics()
         # Who sees requests besides their clients.
         self.recorder: Recorder | None = Recorder(settings.record) if settings.record else None
         self.inspector = inspector_for(settings)
@@ -118,10 +118,10 @@ class GatewayState:
 
     async def aclose(self) -> None:
         if self.heals and self.metrics.shared_folder is None:
-            self.metrics.log_summary()
+            self.metrics.log_healing()
         self.workers.close()
         self.images.close()
-        await self.access.meter.table.aclose()
+        await self.access.meter.aclose()
         await self.sessions.aclose()
         await self.engines.aclose()
         await self.storage.aclose()

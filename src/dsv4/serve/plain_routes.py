@@ -136,7 +136,7 @@ class PlainRoutes:
             raise ApiError(
                 f"The server cannot make prompts: {server.model.dialect_problem}.", status=503
             )
-        failures = {"replay": server.storage.failure, "limits": server.access.meter.table.failure}
+        failures = {"replay": server.storage.failure, "limits": server.access.meter.failure}
         away = {name: f"unavailable: {why}" for name, why in failures.items() if why is not None}
         stores = {"stores": away} if away else {}
         behind = {"chat_server": server.healer.to_dict()} if server.heals else {}

@@ -125,7 +125,6 @@ class Settings:
     trajectory_days: float = bounded(30.0, 0)
     trajectory_bytes: int = bounded(16 * 1024 * MIB, 1)
     trajectory_idle: float = bounded(24 * 3600.0, 0.01)
-    routed_experts: bool = False
     logprobs_mode: Literal["auto", "raw", "processed"] = "auto"
     playground: bool = False
     profile: tuple[str, ...] = ()

@@ -19,7 +19,6 @@ from dsv4.serve.access.key_usage import (
     KeyMeter,
     MachineUsage,
     ProcessUsage,
-    UsageTable,
     read_limits,
 )
 from dsv4.serve.asgi import Scope, headers_of
@@ -185,7 +184,7 @@ class AccessControl:
                 refuse_open_file(name, path, settings)
         self._settings = settings
         self.keys = read_keys(settings.api_key_file) if settings.api_key_file else Keyring()
-        self.meter: KeyMeter = KeyMeter(_usage_table(settings, folder, on_change))
+        self.meter: KeyMeter = _key_meter(settings, folder, on_change)
 
     async def authenticated(self, scope: Scope) -> Key:
         """Whose request it is. Raises an `ApiError`."""
@@ -223,14 +222,14 @@ class AccessControl:
         return bool(path)
 
 
-def _usage_table(
+def _key_meter(
     settings: Settings, folder: Path | None, on_change: Callable[[bool], None]
-) -> UsageTable:
+) -> KeyMeter:
     """Where it is counted what keys use: as far as can be."""
     if url := settings.limits_redis:
         from dsv4.serve.access.redis_usage import RedisUsage
 
-        table = RedisUsage(url, on_change)
+        meter = RedisUsage(url, on_change)
         on_change(True)  # until it turns out to be away
-        return table
+        return meter
     return ProcessUsage() if folder is None else MachineUsage(folder)

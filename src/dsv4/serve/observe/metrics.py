@@ -24,10 +24,8 @@ from prometheus_client import (
     start_http_server,
 )
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
-from prometheus_client.samples import Sample
 
 from dsv4._completion.events import (
-    UNREPAIRED_KINDS,
     Diagnostic,
     DiagnosticKind,
     Event,
@@ -52,17 +50,14 @@ _FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 _SECOND_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 
 
-# Every metric: what it is about, what it is counted by, and what several workers make of theirs;
-# and what a summary tells, by the samples that it adds up.
+# Every metric: what it is about, what it is counted by, and what several workers make of theirs.
 _TABLES = json.loads(Path(__file__).with_name("metrics.json").read_text("utf-8"))
 
 
 class Metrics:
     """Counters of one app. Each app has a registry of its own, so two can stand in one process."""
 
-    def __init__(self, *, heals: bool = False) -> None:
-        """`heals` says that answers of a chat server are repaired."""
-        self.heals = heals
+    def __init__(self) -> None:
         self.registry = CollectorRegistry()
         own: dict[str, Any] = {"namespace": "dsv4", "registry": self.registry}
         self._counters = {
@@ -168,15 +163,10 @@ class Metrics:
                 how = "cut" if event.reason == "cut_short" else "unreadable"
                 self.count("tool_calls", how)
 
-    def _samples(self) -> list[Sample]:
-        """Every number that is counted, by all workers."""
-        return [sample for family in self.all().collect() for sample in family.samples]
-
     def healing(self) -> str:
-        """What was healed since the start, in a sentence."""
-        counts = {
-            (sample.name, sample.labels.get("kind")): sample.value for sample in self._samples()
-        }
+        """What was healed since the start by all workers, in a sentence."""
+        samples = (sample for family in self.all().collect() for sample in family.samples)
+        counts = {(sample.name, sample.labels.get("kind")): sample.value for sample in samples}
         of_kind = {
             kind: counts.get(("dsv4_healed_answers_total", kind), 0) for kind in HEALED_KINDS
         }
@@ -195,16 +185,9 @@ class Metrics:
         lines = generate_latest(self.all())
         return lines if of_keys else _OF_KEYS.sub(b"", lines)
 
-    def log_summary(self) -> None:
-        """Logs what has been counted: by all workers, where there are several."""
-        names = _TABLES["summary"]
-        totals: dict[str, Any] = dict.fromkeys(names.values(), 0)
-        for sample in self._samples():
-            if sample.name in names and sample.labels.get("kind") not in UNREPAIRED_KINDS:
-                totals[names[sample.name]] += int(sample.value)
-        if self.heals:
-            totals["healing"] = self.healing()
-        log_fields(logging.INFO, "summary", totals)
+    def log_healing(self) -> None:
+        """Logs what was healed."""
+        log_fields(logging.INFO, "summary", {"healing": self.healing()})
 
     def listen(self, host: str, port: int) -> None:
         """Shows them on a port of their own. Raises a `SettingError` if it is taken."""

@@ -295,7 +295,7 @@ def _run_workers(settings: Settings, listening: socket.socket, server: GatewaySt
         workers = Supervisor(settings, work)
         workers.run()
         if server.heals:
-            server.metrics.log_summary()
+            server.metrics.log_healing()
     if workers.cannot_start:
         raise SettingError("workers", "found one that cannot start, for the reason above")
 
