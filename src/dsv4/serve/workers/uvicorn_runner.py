@@ -223,6 +223,7 @@ class GatewayServer(uvicorn.Server):
                 logger.error("the certificate stays as it was: %s", error)
 
 
+@reloads_held()  # one that comes too early must not end the process
 def serve(
     settings: Settings,
     say: Callable[[str], None],
@@ -233,16 +234,6 @@ def serve(
 
     `listens` is called with the server's URL once connections are accepted.
     """
-    with reloads_held():  # one that comes too early must not end the process
-        return _serve(settings, say, listens, banner)
-
-
-def _serve(
-    settings: Settings,
-    say: Callable[[str], None],
-    listens: Callable[[str], None],
-    banner: Callable[[Settings, ServerSummary], str],
-) -> int:
     check_certificate(settings)
     # Errors of the settings are reported before anything is bound.
     gateway = app(settings)
