@@ -146,9 +146,9 @@ def _chat_body(request: dict[str, Any] | None, protocol: object = None) -> Objec
         return None
     try:
         if protocol == "responses" or ("input" in request and "messages" not in request):
-            return convert(request, "responses", "chat")
+            return convert(request, "responses")
         if protocol == "messages" or "system" in request or "anthropic_version" in request:
-            return convert(request, "messages", "chat")
+            return convert(request, "messages")
     except Error:
         return None
     return request if isinstance(request.get("messages"), list) else None
