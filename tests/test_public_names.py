@@ -122,7 +122,6 @@ def test_the_names_for_transformers() -> None:
     assert callable(chat_template)
     assert callable(hf.apply_chat_template)
     assert callable(hf.install)
-    assert callable(hf.expand_dataset)
 
 
 def test_options_of_parsing_are_given_by_name() -> None:

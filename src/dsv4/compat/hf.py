@@ -9,19 +9,17 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from dsv4._completion.message import Message, assemble
 from dsv4._encode.inputs import as_inputs, as_message, maybe_dict
 from dsv4._encode.prompt import Prompt, maybe_open_reasoning, without_final_header
 from dsv4._encode.turns import NATIVE
 from dsv4._format.dialects import Dialect, dialect_named
-from dsv4._inputs.input_files import InputError
-from dsv4._inputs.request_bodies import RequestOverrides, without_filled
 from dsv4._parse.parser import StreamParser
 from dsv4.compat import hf_tokenizers
 from dsv4.compat.hf_tokenizers import dialect_of
@@ -31,13 +29,9 @@ from dsv4.request import Request
 from dsv4.types import DialectName, Effort, ToolInput
 from dsv4.version import how_to_install
 
-if TYPE_CHECKING:
-    from dsv4.tokens import Tokenizer
-
 __all__ = [
     "apply_chat_template",
     "dialect_of",
-    "expand_dataset",
     "install",
     "parse_response",
     "response_template",
@@ -392,91 +386,6 @@ def _apply_processor(
     if chat_template is not None:
         options["chat_template"] = chat_template
     return apply_chat_template(processor, conversation, tools, **options)
-
-
-# Datasets: the conversations of a `Dataset`, as TRL and `Trainer` train on them.
-
-
-class MappedDataset(Protocol):
-    """What is used of the classes of `datasets`."""
-
-    @property
-    def column_names(self) -> list[str] | None: ...
-
-    def __iter__(self) -> Iterator[dict[str, Any]]: ...
-
-    def map(
-        self, function: Callable[..., Any], *, batched: bool, remove_columns: list[str]
-    ) -> Any: ...
-
-
-def expand_dataset(
-    dataset: MappedDataset, tokenizer: object, dialect: str | Dialect | None = None, **options: Any
-) -> Any:
-    """The conversations of a `Dataset` as ids and labels, each turn as the model wrote it.
-
-    The format drops reasoning before the last user turn. So a conversation becomes several rows
-    where that is needed, one for each context that the model met, and each turn is trained on in
-    one of them. `dataset` is a `Dataset` or `IterableDataset` with a column `messages`, or
-    `conversations` in ShareGPT's form; a column `tools` holds JSON text. `tokenizer` is a fast
-    tokenizer of `transformers` or one of dsv4, and `dialect` is recognised by it, unless you give
-    one. `options` are those of `dsv4.Request`, for all conversations.
-
-    Returns what `dataset.map` returns, with the columns `input_ids` and `labels`, which are -100
-    where a token is not trained on. Raises `EncodeError` with the row in the batch and the place.
-    """
-    named = dialect_of(getattr(tokenizer, "tokenizer", tokenizer), dialect)
-    ours = hf_tokenizers.tokenizer_over(getattr(tokenizer, "tokenizer", tokenizer))
-    expand = partial(_expanded_batch, tokenizer=ours, options={"dialect": named, **options})
-    names = dataset.column_names or list(next(iter(dataset)))
-    return dataset.map(expand, batched=True, remove_columns=names)
-
-
-_NOT_TRAINED_ON = -100
-
-
-def _expanded_batch(
-    batch: Mapping[str, list[Any]], tokenizer: Tokenizer, options: dict[str, Any]
-) -> dict[str, list[list[int]]]:
-    columns = {name: batch[name] for name in _READ_COLUMNS if name in batch}
-    rows: dict[str, list[list[int]]] = {"input_ids": [], "labels": []}
-    for n, values in enumerate(zip(*columns.values(), strict=True)):
-        body = dict(zip(columns, values, strict=True))
-        try:
-            read = RequestOverrides(rules="released").read(_without_gaps(body))
-            request = replace(read.request, **options)
-            examples = tokenizer.expand(request)
-        except (EncodeError, InputError) as error:
-            raise EncodeError(("rows", n), str(error)) from None
-        for example in examples:
-            pairs = zip(example.ids, (0.0, *example.weights[1:]), strict=True)
-            rows["input_ids"].append(example.ids)
-            rows["labels"].append([id if weight else _NOT_TRAINED_ON for id, weight in pairs])
-    return rows
-
-
-_READ_COLUMNS = ("messages", "conversations", "tools", "system")
-
-
-def _without_gaps(body: dict[str, Any]) -> dict[str, Any]:
-    """A row without the nulls that Arrow fills in for other rows, where that is exact."""
-    if isinstance(body.get("tools"), str):
-        body = {**body, "tools": json.loads(body["tools"] or "null")}
-    elif body.get("tools"):
-        problem = "found a struct, to which Arrow adds the fields of other rows"
-        raise EncodeError(("tools",), f"{problem}: expected JSON text")
-    messages: list[Any] = body.get("messages") or []
-    for index, message in enumerate(messages):
-        for call in message.get("tool_calls") or ():
-            if isinstance((call.get("function") or {}).get("arguments"), dict):
-                location = ("messages", index, "tool_calls")
-                problem = "found arguments as a struct, to which Arrow adds those of other rows"
-                raise EncodeError(location, f"{problem}: expected JSON text")
-    return {
-        name: without_filled(value) if name == "messages" else value
-        for name, value in body.items()
-        if value is not None
-    }
 
 
 # Options.
