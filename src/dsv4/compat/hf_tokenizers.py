@@ -79,8 +79,7 @@ def dialect_of(tokenizer: object, wanted: str | Dialect | None = None) -> Dialec
 
 
 def name_of(tokenizer: object) -> str:
-    inner = getattr(tokenizer, "tokenizer", tokenizer)
-    return str(getattr(inner, "name_or_path", None) or "the given tokenizer")
+    return str(getattr(tokenizer, "name_or_path", None) or "the given tokenizer")
 
 
 def special_tokens_of(tokenizer: object) -> dict[str, int]:
