@@ -12,12 +12,10 @@ from dsv4.api.protocols import convert
 from dsv4.api.request_fields import maybe_json
 from dsv4.errors import Error
 from dsv4.profiles.server_requests import Object
-from dsv4.verify.answers import ServerAnswer, whole_answer
 from dsv4.verify.explain import explain
 from dsv4.verify.hypotheses import Forecaster
 from dsv4.verify.observations import Observation
 from dsv4.verify.report import Findings, VerifyReport
-from dsv4.verify.server_client import Reply
 from dsv4.verify.usage_fields import cached_tokens, token_number
 
 # Requests that are looked at: more would not tell more.
@@ -117,12 +115,6 @@ def logged_request(row: object) -> LoggedRequest | None:
             return LoggedRequest(body, count + (read or 0), answer, cached_tokens(usage))
     prompt_text = row.get("prompt") if "protocol" in row else None
     return LoggedRequest(body, prompt=prompt_text if isinstance(prompt_text, str) else None)
-
-
-def logged_answer(row: object) -> ServerAnswer | None:
-    """The answer in a line of a log, where that is one of Chat Completions; None elsewhere."""
-    response = _first(row, _RESPONSES) if isinstance(row, dict) else None
-    return None if response is None else whole_answer(Reply(200, body=response))
 
 
 def _usage(holder: dict[str, Any]) -> dict[str, Any] | None:
