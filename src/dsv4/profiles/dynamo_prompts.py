@@ -210,35 +210,9 @@ def _tool(tool: object, path: str) -> Object:
     if function.get("parameters") is not None:
         parameters = server.object_at(function["parameters"], f"{path}.parameters")
         parameters = checked_json(parameters, f"{path}.parameters", True)
-        if function.get("strict") is True:
-            _check_strict(parameters, f"{path}.parameters", root=True)
         missing = {n: v for n, v in _OBJECT.items() if n not in parameters}
         shown["parameters"] = {**parameters, **missing}
     if function.get("strict") is not None:
         shown["strict"] = server.bool_at(function["strict"], f"{path}.strict")
     shown.setdefault("description", "")
     return {"type": "function", "function": shown}
-
-
-def _check_strict(schema: object, path: str, root: bool = False) -> None:
-    """Refuses a schema of which an object is open, or has properties that may be missing."""
-    if not isinstance(schema, dict):
-        return
-    kinds = schema.get("type")
-    if root and kinds != "object" and "$ref" not in schema:
-        raise server.unexpected(kinds, "the type object", path)
-    if "allOf" in schema:
-        raise server_refusal(f"{path}.allOf", "found it, expected none in a strict schema")
-    properties = server.maybe_object(schema.get("properties"), f"{path}.properties")
-    required = server.maybe_list(schema.get("required"), f"{path}.required")
-    if kinds == "object" or (isinstance(kinds, list) and "object" in kinds):
-        if schema.get("additionalProperties") is not False:
-            raise server_refusal(path, "found an open object, expected additionalProperties: false")
-        if {*map(repr, required)} != {*map(repr, properties)}:
-            raise server.unexpected(required, "all properties", f"{path}.required")
-    for name in ("properties", "$defs", "definitions"):
-        for key, inside in server.maybe_object(schema.get(name), f"{path}.{name}").items():
-            _check_strict(inside, f"{path}.{name}.{key}")
-    for n, inside in enumerate(server.maybe_list(schema.get("anyOf"), f"{path}.anyOf")):
-        _check_strict(inside, f"{path}.anyOf[{n}]")
-    _check_strict(schema.get("items"), f"{path}.items")

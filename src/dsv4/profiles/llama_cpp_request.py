@@ -115,33 +115,11 @@ def read_request(body: Object, release: LlamaRelease) -> LlamaRequest:
 
 
 def _check_text(body: Object) -> None:
-    """Refuse what no JSON text can hold, wherever it stands: half of a surrogate pair."""
+    """Refuse what no JSON text can hold, such as half of a surrogate pair."""
     try:
         to_json(body).encode()
-    except JSON_ERRORS as whole:
-        for path, value in _leaves(body, ""):
-            try:
-                to_json(value).encode()
-            except JSON_ERRORS as error:
-                raise _no_json(value, path, error) from None
-        raise _no_json(body, "", whole) from None
-
-
-def _no_json(value: object, path: str, error: Exception) -> Exception:
-    return server.unexpected(value, f"JSON: {error}", path or "request")
-
-
-def _leaves(value: object, path: str) -> Iterator[tuple[str, object]]:
-    """Every name, and every value with none inside, with its place."""
-    if isinstance(value, dict):
-        for name, item in value.items():
-            yield path, name
-            yield from _leaves(item, f"{path}.{name}" if path else str(name))
-    elif isinstance(value, (list, tuple)):
-        for n, item in enumerate(value):
-            yield from _leaves(item, f"{path}[{n}]")
-    else:
-        yield path, value
+    except JSON_ERRORS as error:
+        raise server_refusal("request", f"found what no JSON can hold: {error}") from None
 
 
 def _check_end(

@@ -6,11 +6,11 @@ Of strict parameters only the keys of a table come through, in its order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from dsv4._fit.schema_validator import OF_REFERENCES, has_validator, schema_problem
-from dsv4.errors import EncodeError, Location, location_of
+from dsv4._fit.schema_validator import has_validator, schema_problem
+from dsv4.errors import EncodeError, location_of
 from dsv4.profiles.server_requests import (
     Object,
     list_at,
@@ -20,7 +20,7 @@ from dsv4.profiles.server_requests import (
     text_at,
     unexpected,
 )
-from dsv4.schema import has_type, resolve
+from dsv4.schema import has_type
 
 # Whether a value is a JSON Schema.
 
@@ -31,23 +31,7 @@ def check_schema(schema: object, path: str) -> None:
     problem = schema_problem(schema) if has_validator() else None
     if problem is None:
         return
-    place = problem.path
-    if problem.keyword in OF_REFERENCES:
-        place = next(_lost_references(schema, schema, ()), ("$schema",))
-    raise EncodeError((*location_of(path), *place), problem.text)
-
-
-def _lost_references(value: object, root: object, place: Location) -> Iterator[Location]:
-    """Where references stand that lead nowhere: the validator does not say."""
-    if isinstance(value, list):
-        for n, item in enumerate(value):
-            yield from _lost_references(item, root, (*place, n))
-    elif isinstance(value, dict):
-        for name, item in value.items():
-            is_reference = name in ("$ref", "$dynamicRef") and isinstance(item, str)
-            if is_reference and resolve(item, root) is None:
-                yield (*place, name)
-            yield from _lost_references(item, root, (*place, name))
+    raise EncodeError((*location_of(path), *problem.path), problem.text)
 
 
 # The parameters of a tool with `strict: true`.

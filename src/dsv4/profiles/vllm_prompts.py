@@ -74,26 +74,15 @@ def render(body: Object, dialect: str, served: ServedDialects = server.SERVED_DI
 
 
 def _check_response_format(value: object) -> None:
-    """Refuses what vLLM refuses. A format that it takes is no part of the prompt."""
-    path = "response_format"
+    """Refuses what is no format. One that vLLM takes is no part of the prompt."""
     if value is None:
         return
-    fields = server.object_at(value, path)
-    kind = server.one_of(fields.get("type"), RESPONSE_FORMATS, f"{path}.type")
-    if kind == "structural_tag":
-        server.object_at(fields.get("format"), f"{path}.format")
-    elif kind == "json_schema" or fields.get("json_schema") is not None:
-        path = f"{path}.json_schema"
-        _check_json_schema(server.object_at(fields.get("json_schema"), path), path, kind)
-
-
-def _check_json_schema(named: Object, path: str, kind: str) -> None:
-    server.text_at(named.get("name"), f"{path}.name")
-    server.maybe_text(named.get("description"), f"{path}.description")
-    if named.get("strict") is not None:
-        server.flag_at(named["strict"], f"{path}.strict")
-    if kind == "json_schema" or named.get("schema") is not None:
-        server.object_at(named.get("schema"), f"{path}.schema")
+    fields = server.object_at(value, "response_format")
+    kind = server.one_of(fields.get("type"), RESPONSE_FORMATS, "response_format.type")
+    if kind == "json_schema":
+        path = "response_format.json_schema"
+        named = server.object_at(fields.get("json_schema"), path)
+        server.text_at(named.get("name"), f"{path}.name")
 
 
 def _tools(body: Object) -> list[Object]:

@@ -26,9 +26,6 @@ from dsv4.verify.verdicts import Explanation, ServerVerdict
 
 # A text of unknown length explains any one count. Three that agree are evidence.
 LEAST_OF_UNKNOWN_LENGTH = 3
-MOST_FAULTS = 3
-# Beyond two faults nothing is named unless so many requests show it.
-LEAST_OF_THREE_FAULTS = 8
 # Fewer observations than these are those of a quick run.
 LEAST_OF_A_RUN = 12
 
@@ -109,7 +106,7 @@ class _Search:
         return (
             self._first_of(self._one_fault, self._two_faults)
             or self._by_request()
-            or self._first_of(self._three_faults)
+            or self._first_of(self._faults_of_proxies)
             or self._nearest()
         )
 
@@ -280,58 +277,12 @@ class _Search:
             if fits.all_of(touches & ~also) and fits_too.all_of(also & ~touches):
                 yield server.having(one, other)
 
-    def _three_faults(self) -> Iterator[Explanation]:
-        """Three faults, as a proxy has them that rewrites much. Where no known one does, many
-        requests must show them: with few, three faults would explain anything."""
+    def _faults_of_proxies(self) -> Iterator[Explanation]:
+        """Three faults, as a proxy has them that rewrites much."""
         for server in self._fits.forecasts.servers():
             for hypothesis in (server.having(*faults) for faults in KNOWN_TOGETHER):
                 if self._fits.exact(hypothesis):
                     yield Explanation(hypothesis, hypothesis.ids)
-            if len(self._fits.failed(server)) >= LEAST_OF_THREE_FAULTS:
-                for hypothesis in self._triples(server):
-                    yield Explanation(hypothesis, hypothesis.ids)
-
-    def _triples(self, server: Hypothesis) -> Iterator[Hypothesis]:
-        """Those that explain everything. Each fault is one that explains by itself a request that
-        the others left open."""
-        faults, specific = self._specific
-        attempts: set[frozenset[FaultVariant]] = set()
-
-        def search(chosen: frozenset[FaultVariant]) -> Iterator[Hypothesis]:
-            hypothesis = server.having(*chosen)
-            failing = next((o for o in specific if not self._fits.fits(hypothesis, o)), None)
-            if failing is None:
-                if len(chosen) == MOST_FAULTS:
-                    yield hypothesis
-                return
-            if len(chosen) == MOST_FAULTS:
-                return
-            for fault, touched in faults:
-                more = chosen | {fault}
-                if (
-                    failing.probe in touched
-                    and more not in attempts
-                    and len({each.id for each in more}) == len(more)
-                    and self._fits.fits(server.having(*more), failing)
-                ):
-                    attempts.add(more)
-                    yield from search(more)
-
-        yield from search(frozenset())
-
-    @cached_property
-    def _specific(
-        self,
-    ) -> tuple[list[tuple[FaultVariant, frozenset[str]]], list[Observation]]:
-        """The faults that change a part of a prompt, with what they have to do with; and the
-        observations, first those that few of them have to do with, which tell most."""
-        faults = [
-            (fault, self._fits.forecasts.touched(fault))
-            for fault in variants()
-            if not fault.fault.any_length and not fault.fault.replaces_prompt
-        ]
-        touching = Counter(probe for _, touched in faults for probe in touched)
-        return faults, sorted(self._observations, key=lambda o: touching[o.probe])
 
     @cached_property
     def _touched_bits(self) -> Mapping[FaultVariant, int]:

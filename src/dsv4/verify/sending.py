@@ -86,23 +86,17 @@ class AnswerSettings:
         """What may be taken where this is refused: what the server's words name, else one thing
         after the other. None: there is nothing else."""
         least = _LEAST.search(words)
-        if not self.streams and "stream" in words:
-            return replace(self, streams=True)
-        if self.temperature and "temperature" in words:
-            return replace(self, temperature=False)
-        if self.length == "max_tokens" and "max_completion_tokens" in words:
-            return replace(self, length="max_completion_tokens")
-        if "max_" in words and least and int(least[1]) > self.least:
-            return replace(self, least=int(least[1]))
-        if self.temperature:
-            return replace(self, temperature=False)
-        if self.least < USUAL_LEAST:
-            return replace(self, least=USUAL_LEAST)
-        if self.length == "max_tokens":
-            return replace(self, length="max_completion_tokens")
-        if not self.streams:
-            return replace(self, streams=True)
-        return None
+        ways: Mapping[str, Mapping[str, Any]] = {
+            "stream": {"streams": True},
+            "temperature": {"temperature": False},
+            "max_completion_tokens": {"length": "max_completion_tokens"},
+            "max_": {"least": max(int(least[1]) if least else 0, self.least)},
+        }
+        named = (change for name, change in ways.items() if name in words)
+        usual_least = {"least": max(USUAL_LEAST, self.least)}
+        usual = ways["temperature"], usual_least, ways["max_completion_tokens"], ways["stream"]
+        others = (replace(self, **change) for change in (*named, *usual))
+        return next((other for other in others if other != self), None)
 
 
 class Sender:
@@ -155,20 +149,44 @@ class Sender:
     def ask_all(self, askings: Sequence[Asking], parallel: int = 1) -> Iterator[Observation]:
         """Each of them, in their order, until the server does not answer any more. How many are
         under way at once makes no difference to which are sent."""
-        results = map(self._observed, askings) if parallel < 2 else self._at_once(askings, parallel)
-        for asking, result in zip(askings, results, strict=False):
-            yield self._keep(asking, *result)
-            if self.silent >= MOST_SILENCE:
-                return
+        waiting = list(askings)
+        while waiting:
+            together = waiting[:parallel]
+            if not self._have_room(together):
+                together = waiting[:1]
+            del waiting[: len(together)]
+            for asking, result in zip(together, self._observed_together(together), strict=True):
+                if isinstance(result, BaseException):
+                    raise result
+                yield self._keep(asking, *result)
+                if self.silent >= MOST_SILENCE:
+                    return
 
-    def _at_once(
-        self, askings: Sequence[Asking], parallel: int
-    ) -> Iterator[tuple[Observation, Reply]]:
-        def have_room(numbers: Sequence[int]) -> bool:
-            return self._have_room([askings[number] for number in numbers])
+    def _observed_together(
+        self, askings: Sequence[Asking]
+    ) -> Sequence[tuple[Observation, Reply] | BaseException]:
+        """What comes of requests that are under way at once. Threads that wait for a server do not
+        keep the process from ending."""
+        if len(askings) == 1:
+            return [self._observed(askings[0])]
+        results: dict[int, tuple[Observation, Reply] | BaseException] = {}
 
-        tasks = [partial(self._observed, asking) for asking in askings]
-        return _Parallel(tasks, parallel, have_room).results()
+        def observe(number: int, asking: Asking) -> None:
+            try:
+                results[number] = self._observed(asking)
+            except BaseException as error:  # raised where the result is taken
+                results[number] = error
+
+        threads = [
+            threading.Thread(target=observe, args=numbered, daemon=True)
+            for numbered in enumerate(askings)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            while thread.is_alive():
+                thread.join(0.5)  # so that a signal is seen
+        return [results[number] for number in range(len(askings))]
 
     def _have_room(self, askings: Sequence[Asking]) -> bool:
         """Whether all of them may be sent, whatever comes of each."""
@@ -374,64 +392,6 @@ class Sender:
             if isinstance(text, str) and text.strip():
                 return f": {struck_out(' '.join(text.split()), self.key)[:MOST_WORDS]}"
         return ""
-
-
-class _Parallel:
-    """Tasks that several threads do, whose results come in order. Threads that wait for a server
-    do not keep the process from ending. Tasks start in order, and those that do not all `have_room`
-    one after the other."""
-
-    def __init__(
-        self,
-        tasks: Sequence[Callable[[], Any]],
-        threads: int,
-        have_room: Callable[[Sequence[int]], bool],
-    ) -> None:
-        self._tasks, self._have_room = tasks, have_room
-        self._next_number = 0
-        self._results: dict[int, Any] = {}
-        self._changed = threading.Condition()
-        self._stopped = False
-        self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(threads)]
-
-    def results(self) -> Iterator[Any]:
-        """The results, each as soon as it is there. Raises what its task raised."""
-        for thread in self._threads:
-            thread.start()
-        try:
-            for number in range(len(self._tasks)):
-                with self._changed:
-                    while number not in self._results:
-                        self._changed.wait(0.5)  # so that a signal is seen
-                    result = self._results[number]
-                if isinstance(result, BaseException):
-                    raise result
-                yield result
-        finally:
-            self._stopped = True
-
-    def _work(self) -> None:
-        while (number := self._next()) is not None:
-            result: Any
-            try:
-                result = self._tasks[number]()
-            except BaseException as error:  # raised where the result is taken
-                result = error
-            with self._changed:
-                self._results[number] = result
-                self._changed.notify_all()
-
-    def _next(self) -> int | None:
-        """The number of the next task, once it may start; None where there is no further one."""
-        with self._changed:
-            while not self._stopped and self._next_number < len(self._tasks):
-                number = self._next_number
-                under_way = [n for n in range(number) if n not in self._results]
-                if not under_way or self._have_room([*under_way, number]):
-                    self._next_number += 1
-                    return number
-                self._changed.wait(0.5)
-        return None
 
 
 # What a reply says.
