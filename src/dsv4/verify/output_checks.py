@@ -12,7 +12,12 @@ from dsv4.verify.check_findings import check_finding
 from dsv4.verify.probes import HI, WEATHER, Probe
 from dsv4.verify.report import CHAT, Post, ServerFinding
 from dsv4.verify.server_client import Reply
-from dsv4.verify.usage_fields import completion_tokens, prompt_tokens, usage_of
+from dsv4.verify.usage_fields import (
+    cached_tokens,
+    completion_tokens,
+    counted_tokens,
+    usage_of,
+)
 
 ASKING = {
     "messages": [{"role": "user", "content": "Call the tool weather for Paris, now."}],
@@ -98,7 +103,7 @@ def other_routes(post: Post, plain: Sequence[int]) -> Iterator[ServerFinding]:
     }
     offered = []
     for name, (path, body) in routes.items():
-        count = _input_tokens(post(path, body))
+        count = counted_tokens(post(path, body))
         if count is None:
             continue
         offered.append(name)
@@ -124,10 +129,6 @@ def _counted_beforehand(post: Post, plain: Sequence[int]) -> Iterator[ServerFind
         yield _counted_otherwise("protocols-count-tokens", plain[0], count)
 
 
-def _input_tokens(reply: Reply) -> int | None:
-    return None if reply.refused else prompt_tokens(usage_of(reply))
-
-
 # Caches.
 
 
@@ -137,10 +138,9 @@ def cache_findings(post: Post, text: str) -> Iterator[ServerFinding]:
     post(CHAT, body)
     post(CHAT, body)
     other = {**body, "messages": [{"role": "user", "content": f"{text} And now?"}]}
-    usage = value_at(post(CHAT, other).body, "usage")
-    total = value_at(usage, "prompt_tokens")
-    cached = value_at(usage, "prompt_tokens_details", "cached_tokens")
-    if type(total) is not int or type(cached) is not int:
+    reply = post(CHAT, other)
+    total, cached = counted_tokens(reply), cached_tokens(usage_of(reply))
+    if total is None or cached is None:
         yield check_finding("cache-unseen")
         return
     reused = f"{cached:,} of {total:,} tokens reused"

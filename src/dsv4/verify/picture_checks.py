@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dsv4._images.image_grid import image_grid
-from dsv4.verify.answers import value_at
 from dsv4.verify.check_findings import check_finding
 from dsv4.verify.report import CHAT, Post, ServerFinding
+from dsv4.verify.usage_fields import counted_tokens
 
 # 6: it is shown turned by a quarter.
 TURNED = 6
@@ -77,11 +77,11 @@ def picture_findings(post: Post, plain: Sequence[int]) -> Iterator[ServerFinding
     counts: dict[str, int] = {}
     for name, picture in PICTURES.items():
         reply = post(CHAT, picture_request(picture))
-        count = value_at(reply.body, "usage", "prompt_tokens")
+        count = counted_tokens(reply)
         if reply.refused and not counts:
             yield check_finding("images-none")
             return
-        if type(count) is int and plain:
+        if count is not None and plain:
             counts[name] = count - plain[0]
     if len(counts) < len(PICTURES):
         yield check_finding("images-uncounted", counted=len(counts), pictures=len(PICTURES))

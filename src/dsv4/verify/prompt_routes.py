@@ -20,6 +20,7 @@ from dsv4.verify.observations import Observation
 from dsv4.verify.probes import PROBES, REASONING, WEATHER, words
 from dsv4.verify.report import CHAT, Post, ServerFinding
 from dsv4.verify.server_client import Reply
+from dsv4.verify.usage_fields import cached_tokens, counted_tokens, usage_of
 
 # vLLM gives ids, llama.cpp and `dsv4 serve` the text, beside the API.
 LLAMA_ROUTE = "/../apply-template"
@@ -89,25 +90,25 @@ def _observation(
 _LONG = tuple(f"{name} {words(300)}" for name in ("Alpha", "Omega"))
 
 
-def _calls_body(first: str, second: str) -> Object:
-    named = {text: f"call_{n}" for text, n in zip(_LONG, ("zz", "aa"), strict=True)}
+def _turn(cities: Mapping[str, str], result: str) -> list[Object]:
+    """A turn that asks for the weather of `cities`, by the ids of its calls, with its results."""
     calls = [
         {
-            "id": named[text],
+            "id": id,
             "type": "function",
-            "function": {"name": "weather", "arguments": f'{{"city":"{text}"}}'},
+            "function": {"name": "weather", "arguments": f'{{"city":"{city}"}}'},
         }
-        for text in (first, second)
+        for id, city in cities.items()
     ]
-    results = [{"role": "tool", "tool_call_id": call["id"], "content": "Sun"} for call in calls]
-    answer = {
-        "role": "assistant",
-        "content": "",
-        "reasoning_content": REASONING,
-        "tool_calls": calls,
-    }
-    question = {"role": "user", "content": "Weather?"}
-    return {"messages": [question, answer, *results], "tools": [WEATHER]}
+    answer: Object = {"role": "assistant", "content": "", "reasoning_content": REASONING}
+    results = [{"role": "tool", "tool_call_id": id, "content": result} for id in cities]
+    return [{**answer, "tool_calls": calls}, *results]
+
+
+def _calls_body(first: str, second: str) -> Object:
+    ids = dict(zip(_LONG, ("call_zz", "call_aa"), strict=True))
+    turn = _turn({ids[city]: city for city in (first, second)}, "Sun")
+    return {"messages": [{"role": "user", "content": "Weather?"}, *turn], "tools": [WEATHER]}
 
 
 def _tools_body(first: str, second: str) -> Object:
@@ -165,10 +166,9 @@ def order_findings(
         expected = _shared(hypothesis, forecaster, first, second)
         earlier_tokens = _shared(hypothesis, forecaster, second, earlier(body_of(*_LONG[::-1])))
         post(CHAT, {**first, "max_tokens": 1})
-        usage = value_at(post(CHAT, {**second, "max_tokens": 1}).body, "usage")
-        total = value_at(usage, "prompt_tokens")
-        cached = value_at(usage, "prompt_tokens_details", "cached_tokens")
-        if expected is None or type(total) is not int or type(cached) is not int or not cached:
+        reply = post(CHAT, {**second, "max_tokens": 1})
+        total, cached = counted_tokens(reply), cached_tokens(usage_of(reply))
+        if expected is None or total is None or not cached:
             continue
         yield _order_finding(id, expected, (earlier_tokens or 0) + RUN_LENGTH, cached, total)
 
@@ -206,14 +206,7 @@ def loop_bodies() -> list[Object]:
     ]
     bodies = [{"messages": [*messages], "tools": [WEATHER]}]
     for turn in range(1, LOOP_TURNS):
-        call = {
-            "id": f"call_{turn}",
-            "type": "function",
-            "function": {"name": "weather", "arguments": f'{{"city":"{words(100)} {turn}"}}'},
-        }
-        answer = {"role": "assistant", "content": "", "reasoning_content": REASONING}
-        result = {"role": "tool", "tool_call_id": call["id"], "content": words(300)}
-        messages += [{**answer, "tool_calls": [call]}, result]
+        messages += _turn({f"call_{turn}": f"{words(100)} {turn}"}, words(300))
         bodies.append({"messages": [*messages], "tools": [WEATHER]})
     return bodies
 
@@ -225,12 +218,11 @@ def loop_findings(
     bodies = loop_bodies()
     rows: list[tuple[int, int]] = []
     for before, body in zip([None, *bodies], bodies, strict=False):
-        usage = value_at(post(CHAT, {**body, "max_tokens": 1}).body, "usage")
-        cached = value_at(usage, "prompt_tokens_details", "cached_tokens")
+        cached = cached_tokens(usage_of(post(CHAT, {**body, "max_tokens": 1})))
         if before is None:
             continue
         expected = _shared(hypothesis, forecaster, before, body)
-        if expected is None or type(cached) is not int:
+        if expected is None or cached is None:
             return
         rows.append((expected, cached))
     yield _loop_finding(rows)

@@ -13,6 +13,7 @@ from dsv4.verify.probes import SPELLED
 from dsv4.verify.report import Post, ServerFinding
 from dsv4.verify.server_client import Reply
 from dsv4.verify.token_counts import PromptCounter
+from dsv4.verify.usage_fields import counted_tokens
 
 ROUTE = "/completions"
 # Tells at once whether special tokens act, and whether a BOS is added to one that is there.
@@ -25,7 +26,7 @@ RAW_REQUESTS = 2
 def raw_findings(post: Post, counter: PromptCounter, *, full: bool) -> Iterator[ServerFinding]:
     """Whether special tokens in a raw prompt act, and whether a BOS is added to it. With `full`
     also what becomes of a prompt without BOS, and whether `echo` gives it back."""
-    count = _count(_completed(post, WITH_BOS))
+    count = counted_tokens(_completed(post, WITH_BOS))
     if count is None:
         yield check_finding("raw-none")
         return
@@ -37,7 +38,7 @@ def raw_findings(post: Post, counter: PromptCounter, *, full: bool) -> Iterator[
     bare = None
     if full:
         reply, echoed = _echoed(post)
-        bare = _count(reply)
+        bare = counted_tokens(reply)
         yield echoed
     if count == acting or (bare is not None and count != acting + 1):
         yield _bos_finding(bare)
@@ -58,7 +59,7 @@ def _bos_finding(bare: int | None) -> ServerFinding:
 def _echoed(post: Post) -> tuple[Reply, ServerFinding]:
     """The reply to a prompt without BOS, and whether it has the prompt."""
     reply = _completed(post, WITHOUT_BOS, echo=True)
-    if _count(reply) is None:
+    if counted_tokens(reply) is None:
         return _completed(post, WITHOUT_BOS), check_finding("raw-echo:refused")
     text = value_at(reply.body, "choices", 0, "text")
     if isinstance(text, str) and text.startswith(WITHOUT_BOS):
@@ -69,8 +70,3 @@ def _echoed(post: Post) -> tuple[Reply, ServerFinding]:
 def _completed(post: Post, prompt: str, **fields: Any) -> Reply:
     body: Mapping[str, Any] = {"prompt": prompt, "max_tokens": 1, "temperature": 0, **fields}
     return post(ROUTE, body)
-
-
-def _count(reply: Reply) -> int | None:
-    count = value_at(reply.body, "usage", "prompt_tokens")
-    return count if type(count) is int and not reply.refused else None

@@ -16,7 +16,7 @@ from dsv4.verify.explain import explain
 from dsv4.verify.hypotheses import Forecaster
 from dsv4.verify.observations import Observation
 from dsv4.verify.report import Findings, VerifyReport
-from dsv4.verify.usage_fields import cached_tokens, token_number
+from dsv4.verify.usage_fields import cached_tokens, completion_tokens, prompt_tokens
 
 # Requests that are looked at: more would not tell more.
 MOST_RECORDED = 200
@@ -104,15 +104,10 @@ def logged_request(row: object) -> LoggedRequest | None:
     if body is None:
         return None
     usage = _usage(_first(row, _RESPONSES) or {}) or _usage(row) or {}
-    for prompt, completion in (
-        ("prompt_tokens", "completion_tokens"),
-        ("input_tokens", "output_tokens"),
-    ):
-        count = token_number(usage.get(prompt))
-        if count is not None:
-            read = token_number(usage.get("cache_read_input_tokens"))
-            answer = token_number(usage.get(completion)) or 0
-            return LoggedRequest(body, count + (read or 0), answer, cached_tokens(usage))
+    count = prompt_tokens(usage)
+    if count is not None:
+        answer = completion_tokens(usage) or 0
+        return LoggedRequest(body, count, answer, cached_tokens(usage))
     prompt_text = row.get("prompt") if "protocol" in row else None
     return LoggedRequest(body, prompt=prompt_text if isinstance(prompt_text, str) else None)
 

@@ -20,6 +20,11 @@ def usage_of(reply: Reply) -> Mapping[str, Any]:
     return {}
 
 
+def counted_tokens(reply: Reply) -> int | None:
+    """The tokens of the prompt that a reply answers, as it says it; None where it refuses it."""
+    return None if reply.refused else prompt_tokens(usage_of(reply))
+
+
 def prompt_tokens(usage: Mapping[str, Any]) -> int | None:
     """The tokens of a prompt, under each name that servers have for them. Messages counts what a
     cache knew, or was told to keep, apart."""
