@@ -8,7 +8,8 @@ where that server lets them act, or afterwards, where it does not.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, Literal, TypeAlias, get_args
 
 from dsv4._format.tokens import V4_1_TOKENS, spelled
@@ -35,12 +36,17 @@ def unshielded(prompt: str, places: Iterable[TextPlace] = TEXT_PLACES) -> str:
 
 def unshielded_value(value: Any) -> Any:
     """A JSON value without any marks in its texts."""
+    return _each_text(value, unshielded)
+
+
+def _each_text(value: Any, change: Callable[[str], str]) -> Any:
+    """A JSON value with each of its texts changed, names too."""
     if isinstance(value, str):
-        return unshielded(value)
+        return change(value)
     if isinstance(value, (list, tuple)):
-        return [unshielded_value(item) for item in value]
+        return [_each_text(item, change) for item in value]
     if isinstance(value, dict):
-        return {unshielded(key): unshielded_value(item) for key, item in value.items()}
+        return {_each_text(key, change): _each_text(item, change) for key, item in value.items()}
     return value
 
 
@@ -61,10 +67,5 @@ def _message(message: object) -> object:
 
 
 def _marked(value: Any, mark: str) -> Any:
-    if isinstance(value, str):
-        return _SPELLING.sub(lambda match: f"{match[0][0]}{mark}{match[0][1:]}", value)
-    if isinstance(value, list):
-        return [_marked(item, mark) for item in value]
-    if isinstance(value, dict):
-        return {_marked(key, mark): _marked(item, mark) for key, item in value.items()}
-    return value
+    spelling = partial(_SPELLING.sub, lambda match: f"{match[0][0]}{mark}{match[0][1:]}")
+    return _each_text(value, spelling)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from itertools import combinations
+from typing import Any
 
 from dsv4.profiles.fault_table import FAULTS
 from dsv4.profiles.request_changes import longest_text
@@ -22,7 +23,7 @@ from dsv4.verify.nearest import in_turn, nearest, nearest_of_varying, two_by_req
 from dsv4.verify.observations import Observation
 from dsv4.verify.pattern_search import added_where, late_patterns, pattern_of
 from dsv4.verify.probes import PROBES, is_mixed
-from dsv4.verify.verdicts import Explanation, ServerVerdict
+from dsv4.verify.verdicts import Explanation, Outcome, ServerVerdict
 
 # A text of unknown length explains any one count. Three that agree are evidence.
 LEAST_OF_UNKNOWN_LENGTH = 3
@@ -179,18 +180,7 @@ class _Search:
         if found is None:
             return verdict
         server, pattern = found
-        best = Explanation(server, ())
-        mismatches = tuple(self._fits.mismatches(best))
-        of = len(self._observations)
-        return ServerVerdict(
-            "not explained",
-            best,
-            explained=of - len(mismatches),
-            of=of,
-            unexplained=mismatches,
-            acting=self._fits.acting(best),
-            pattern=pattern,
-        )
+        return _judged("not explained", self._fits, Explanation(server, ()), pattern=pattern)
 
     @cached_property
     def _varying(self) -> list[str]:
@@ -438,18 +428,14 @@ class _Search:
         every = {id for each in (best, *others) for id in each.faults}
         all_of_them = self._observations
         clean, predict = best.hypothesis.without_faults, fits.forecasts.prediction
-        return ServerVerdict(
+        return _judged(
             "explained",
+            fits,
             best,
-            tuple(others),
-            tuple(synonyms),
-            explained=len(fits.explained_by(best)),
-            of=len(self._observations),
-            acting=acting,
+            alternatives=tuple(others),
+            synonyms=tuple(synonyms),
             faults=_with_injections(best, certain, acting),
             possible=tuple(sorted(every - certain)),
-            shown_by={id: _names(fits.showing(best, id)) for id in best.faults},
-            unexplained=tuple(fits.mismatches(best)),
             refused=_names(o for o in all_of_them if o.refused and not self._fits.fits(clean, o)),
             unforecast=_names(o for o in all_of_them if not predict(best.hypothesis, o.probe)[0]),
         )
@@ -485,21 +471,17 @@ class _Search:
         if best.faults and not any(self._fits.showing(best, id) for id in best.faults):
             # Only refusals speak for them, which whatever else is wrong would explain as well.
             best, others = Explanation(best.hypothesis.without_faults, ()), []
-        explained = len(self._fits.explained_by(best))
         acting = self._fits.acting(best)
-        if explained * 2 < len(self._observations):  # so it may well be another server
-            acting = frozenset()
-        return ServerVerdict(
+        if len(self._fits.explained_by(best)) * 2 < len(self._observations):
+            acting = frozenset()  # so it may well be another server
+        return _judged(
             "not explained",
+            self._fits,
             best,
-            tuple(others),
-            explained=explained,
-            of=len(self._observations),
-            unexplained=tuple(self._fits.mismatches(best)),
+            alternatives=tuple(others),
             acting=acting,
             faults=_with_injections(best, (), acting),
             possible=tuple(sorted({id for each in (best, *others) for id in each.faults})),
-            shown_by={id: _names(self._fits.showing(best, id)) for id in best.faults},
         )
 
     def _varied(self, varying: Sequence[str]) -> ServerVerdict:
@@ -519,12 +501,12 @@ class _Search:
         best = Explanation(server, ())
         unexplained = tuple(each for each in self._fits.mismatches(best) if each.probe not in near)
         inexact = (o for o in self._observations if not self._fits.explains(server, o))
-        return ServerVerdict(
+        return _judged(
             "not explained",
+            self._fits,
             best,
-            tuple(Explanation(other, ()) for other, _ in others),
-            explained=len(self._fits.explained_by(best)),
-            of=len(self._observations),
+            alternatives=tuple(Explanation(other, ()) for other, _ in others),
+            acting=frozenset(),
             unexplained=unexplained,
             unforecast=_names(inexact),
             faults=("counts-vary",),
@@ -543,6 +525,18 @@ class _Search:
             others=pair[1:],
             reason=reason,
         )
+
+
+def _judged(outcome: Outcome, fits: Fits, best: Explanation, **values: Any) -> ServerVerdict:
+    """What an explanation comes to, with what is known of it besides."""
+    usual: dict[str, Any] = {
+        "explained": len(fits.explained_by(best)),
+        "of": len(fits.observations),
+        "unexplained": tuple(fits.mismatches(best)),
+        "acting": fits.acting(best),
+        "shown_by": {id: _names(fits.showing(best, id)) for id in best.faults},
+    }
+    return ServerVerdict(outcome, best, **{**usual, **values})
 
 
 class _FitsOfFault:
