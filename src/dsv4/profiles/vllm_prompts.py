@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from itertools import pairwise
 
 from dsv4._encode.encode import effort_text, render_conversation
@@ -248,19 +247,8 @@ def _without_billing(part: str) -> str | None:
 
 def _arguments(arguments: object, path: str) -> Object:
     """The arguments as Python reads them. What is no JSON object is lost without a word."""
-    text = server.text_at(arguments, path)
-    return _known_arguments(text) if len(text) <= REMEMBERED_LENGTH else _read_arguments(text)
-
-
-def _read_arguments(text: str) -> Object:
-    value = maybe_json(text)
+    value = maybe_json(server.text_at(arguments, path))
     return value if isinstance(value, dict) else {}
-
-
-# Agents send the same calls again with every request.
-REMEMBERED_CALLS = 4096
-REMEMBERED_LENGTH = 1000
-_known_arguments = lru_cache(REMEMBERED_CALLS)(_read_arguments)
 
 
 # Where the prompt is vLLM's own.
