@@ -167,11 +167,6 @@ def long_floats(body: Object) -> Location | None:
     return _first(place for place, number in floats if float(f"{number:g}") != number)
 
 
-def unsigned_integers(body: Object) -> Location | None:
-    """Integers that take 64 bits without a sign."""
-    return _first(place for place, n in _numbers(body) if isinstance(n, int) and 2**63 <= n < 2**64)
-
-
 def _numbers(body: Object) -> Iterator[tuple[Location, int | float]]:
     values: list[tuple[Location, object]] = [
         (place, _read(arguments) if isinstance(arguments, str) else arguments)

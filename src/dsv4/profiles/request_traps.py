@@ -186,15 +186,6 @@ def _effort_by_default(request: AcceptedRequest) -> Location | None:
     return () if mode.thinking and mode.effort != unasked else None
 
 
-def _tool_by_default(request: AcceptedRequest) -> Location | None:
-    """A tool whose schema the server completes."""
-    for n, tool in enumerate(request.body.get("tools") or ()):
-        function = tool.get("function") or {}
-        if function and any(function.get(name) is None for name in ("description", "parameters")):
-            return ("tools", n)
-    return None
-
-
 def _is_first_release(model: object) -> bool:
     try:
         return isinstance(model, str) and dialect_for(model) is V4
@@ -247,7 +238,6 @@ _FINDERS: Mapping[str, TrapFinder] = {
     "highest_efforts": _effort("xhigh", "ultra"),
     "revised_effort": _revised_effort,
     "effort_by_default": _effort_by_default,
-    "tool_by_default": _tool_by_default,
     "response_format": _response_format,
     "sampling_without_effect": _sampling_without_effect,
     "changed_top_p": _given("top_p"),
