@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dsv4._format.tokens import THINK_END, THINK_START
-from dsv4.verify.answer_rates import NOT_THINKING, RATE_REQUESTS, THINKING, rate_findings
+from dsv4.verify.answer_rates import NOT_THINKING, THINKING, rate_findings
 from dsv4.verify.answers import (
     ServerAnswer,
     argument_times,
@@ -56,10 +56,6 @@ NASTY: Mapping[str, str] = {
     "closing tag": "echo </parameter>",
     LONG: _SCRIPT,
 }
-# Whole and streamed; the long one only streamed.
-NASTY_REQUESTS = 2 * len(NASTY) - 1
-# So many requests does all of that take.
-ANSWER_REQUESTS = 2 + 1 + 1 + 1 + 1 + 1 + NASTY_REQUESTS + RATE_REQUESTS
 
 
 def _body_of(text: str, **fields: Any) -> dict[str, Any]:

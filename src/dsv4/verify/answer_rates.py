@@ -127,7 +127,6 @@ RATES = (
         _is_forced_call,
     ),
 )
-RATE_REQUESTS = len(RATES) * TRIALS
 RATED = frozenset(rate.probe for rate in RATES)
 
 

@@ -44,7 +44,6 @@ PICTURES: Mapping[str, Picture] = {
     "image-sliver": Picture(353, 6),
     "image-photo": Picture(4032, 3024),
 }
-IMAGE_REQUESTS = len(PICTURES)
 # Tokens between a picture and the text after it.
 MOST_BETWEEN = 3
 

@@ -19,8 +19,6 @@ ROUTE = "/completions"
 # Tells at once whether special tokens act, and whether a BOS is added to one that is there.
 WITH_BOS = f"{BOS}{SPELLED}"
 WITHOUT_BOS, ITS_TOKENS = "Hi", 1
-# What a full run adds: a prompt without BOS, echoed; once more where `echo` is refused.
-RAW_REQUESTS = 2
 
 
 def raw_findings(post: Post, counter: PromptCounter, *, full: bool) -> Iterator[ServerFinding]:

@@ -12,7 +12,7 @@ from dsv4._format.dialects import V4_1
 from dsv4.profiles.fault_table import FAULTS
 from dsv4.profiles.official_api import dialect_at
 from dsv4.profiles.server_requests import SERVED_DIALECTS, Object, served_name
-from dsv4.verify.answer_checks import ANSWER_REQUESTS, answer_findings
+from dsv4.verify.answer_checks import answer_findings
 from dsv4.verify.answer_rates import RATED
 from dsv4.verify.billing import billing_findings
 from dsv4.verify.check_findings import check_finding
@@ -23,11 +23,9 @@ from dsv4.verify.hypotheses import Forecaster, forecasts_of_probes
 from dsv4.verify.observations import Observation
 from dsv4.verify.output_checks import adapted_finding, cache_findings, call_findings, other_routes
 from dsv4.verify.own_word import OWN_WORD_REQUESTS, OwnWord, own_word
-from dsv4.verify.picture_checks import IMAGE_REQUESTS, picture_findings
+from dsv4.verify.picture_checks import picture_findings
 from dsv4.verify.probes import CROWDED, PROBES, Probe, probes, requests_of_probes, words
 from dsv4.verify.prompt_routes import (
-    LOOP_TURNS,
-    ORDERS,
     QUICKLY_SHOWN,
     ROUTES,
     SHOWN_PROBES,
@@ -37,7 +35,7 @@ from dsv4.verify.prompt_routes import (
     routes_of,
     shown_prompts,
 )
-from dsv4.verify.raw_checks import RAW_REQUESTS, raw_findings
+from dsv4.verify.raw_checks import raw_findings
 from dsv4.verify.report import (
     CHAT,
     Findings,
@@ -67,16 +65,13 @@ ALWAYS = ("plain", "tools-two", "rich")
 # So many first requests are sent one by one: what a server takes is known after them.
 SENT_ALONE = 3
 
-# What a full run adds: caches, what comes back, prompts that are shown.
-FULL_REQUESTS = (
-    *(3, ANSWER_REQUESTS, RAW_REQUESTS, 2 * len(ORDERS), LOOP_TURNS),
-    *(len(ROUTES), len(SHOWN_PROBES)),
-)
-QUICK_TOKENS, DEFAULT_TOKENS, FULL_TOKENS = 10_000, 20_000, 70_000
-# However many requests may have to be sent again.
-MOST_DEFAULT = 90
-# Calls, other routes and raw completions, which every run looks at.
-OUTPUT_REQUESTS = 7
+# So many requests and prompt tokens has a run at most, and so many tokens a part of one by request.
+MOST_OF_A_RUN: Mapping[RunMode, tuple[int, int]] = {
+    "quick": (42, 10_000),
+    "default": (90, 20_000),
+    "full": (152, 90_000),
+}
+TOKENS_OF_A_REQUEST = 250
 # What shows that streams have no usage.
 UNCOUNTED_STREAM = {
     **PROBES["plain"].request,
@@ -125,21 +120,15 @@ def planned(
 ) -> tuple[int, int]:
     """How many requests a run sends at most, and how many prompt tokens they have at most. Requests
     that are sent again are among them. A `request` of one's own is counted, by the `counter`."""
-    own = request is not None
-    own_tokens = 0 if request is None else forecast_tokens(request, counter or PromptCounter())
-    if mode == "quick":
-        most = MOST_QUICK + MOST_REPEATS_QUICKLY + len(ROUTES) + len(QUICKLY_SHOWN) + own
-        most += SETTLING_REQUESTS + 1  # what has everything in it that a proxy may lose
-        return most + OWN_WORD_REQUESTS, QUICK_TOKENS + own_tokens
-    chosen = [probe for probe in probes() if not only or probe.group in only or probe.id in ALWAYS]
-    requests = sum(probe.repeats for probe in chosen) + MOST_REPEATS + OWN_WORD_REQUESTS + own
-    requests += SETTLING_REQUESTS
-    if only:
-        return requests, 250 * requests + own_tokens
-    requests = min(requests + OUTPUT_REQUESTS + IMAGE_REQUESTS, MOST_DEFAULT)
-    if mode == "full":
-        return requests + sum(FULL_REQUESTS), DEFAULT_TOKENS + FULL_TOKENS + own_tokens
-    return requests, DEFAULT_TOKENS + own_tokens
+    requests, tokens = MOST_OF_A_RUN[mode]
+    if only and mode != "quick":
+        chosen = [probe for probe in probes() if probe.group in only or probe.id in ALWAYS]
+        requests = sum(probe.repeats for probe in chosen) + MOST_REPEATS
+        requests += OWN_WORD_REQUESTS + SETTLING_REQUESTS
+        tokens = TOKENS_OF_A_REQUEST * requests
+    if request is None:
+        return requests, tokens
+    return requests + 1, tokens + forecast_tokens(request, counter or PromptCounter())
 
 
 class ServerRun:
