@@ -19,11 +19,10 @@ from dsv4.verify.answers import (
     value_at,
     whole_answer,
 )
-from dsv4.verify.check_findings import check_finding
 from dsv4.verify.output_checks import has_own_ids
 from dsv4.verify.probes import WEATHER
-from dsv4.verify.report import CHAT, Post, ServerFinding
 from dsv4.verify.server_client import Reply
+from dsv4.verify.server_findings import CHAT, Post, ServerFinding, check_finding
 
 
 def answer_findings(post: Post) -> Iterator[ServerFinding]:

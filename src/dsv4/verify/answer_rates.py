@@ -10,10 +10,9 @@ from typing import Any
 from dsv4.api.request_fields import maybe_json
 from dsv4.schema import has_type
 from dsv4.verify.answers import ServerAnswer, streamed_answer, whole_answer
-from dsv4.verify.check_findings import check_finding
 from dsv4.verify.output_checks import follows_schema
 from dsv4.verify.probes import WEATHER
-from dsv4.verify.report import CHAT, Post, ServerFinding
+from dsv4.verify.server_findings import CHAT, Post, ServerFinding, check_finding
 
 
 # Whether the model thinks, in the words of every server.

@@ -8,14 +8,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dsv4.verify.answers import ServerAnswer, streamed_answer, value_at, whole_answer
-from dsv4.verify.check_findings import check_finding
+from dsv4.verify.answers import (
+    ServerAnswer,
+    cached_tokens,
+    completion_tokens,
+    prompt_tokens,
+    streamed_answer,
+    token_number,
+    value_at,
+    whole_answer,
+)
 from dsv4.verify.hypotheses import Forecaster
 from dsv4.verify.probes import PROBES, Probe
-from dsv4.verify.report import ServerFinding
 from dsv4.verify.server_client import Reply
+from dsv4.verify.server_findings import ServerFinding, check_finding
 from dsv4.verify.token_counts import PromptCounter
-from dsv4.verify.usage_fields import cached_tokens, completion_tokens, prompt_tokens, token_number
 from dsv4.verify.verdicts import ServerVerdict
 
 # One odd answer is an accident.

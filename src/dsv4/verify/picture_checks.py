@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dsv4._images.image_grid import image_grid
-from dsv4.verify.check_findings import check_finding
-from dsv4.verify.report import CHAT, Post, ServerFinding
-from dsv4.verify.usage_fields import counted_tokens
+from dsv4.verify.answers import counted_tokens
+from dsv4.verify.server_findings import CHAT, Post, ServerFinding, check_finding
 
 # 6: it is shown turned by a quarter.
 TURNED = 6

@@ -13,14 +13,12 @@ from dsv4.errors import Error
 from dsv4.profiles.server_requests import Object
 from dsv4.profiles.text_shields import TEXT_PLACES, shielded
 from dsv4.tokens.coder import common_prefix_length
-from dsv4.verify.answers import value_at
-from dsv4.verify.check_findings import check_finding
+from dsv4.verify.answers import cached_tokens, counted_tokens, usage_of, value_at
 from dsv4.verify.hypotheses import Forecaster, Hypothesis
 from dsv4.verify.observations import Observation
 from dsv4.verify.probes import PROBES, REASONING, WEATHER, words
-from dsv4.verify.report import CHAT, Post, ServerFinding
 from dsv4.verify.server_client import Reply
-from dsv4.verify.usage_fields import cached_tokens, counted_tokens, usage_of
+from dsv4.verify.server_findings import CHAT, Post, ServerFinding, check_finding
 
 # vLLM gives ids, llama.cpp and `dsv4 serve` the text, beside the API.
 LLAMA_ROUTE = "/../apply-template"

@@ -12,11 +12,11 @@ from dsv4.api.protocols import convert
 from dsv4.api.request_fields import maybe_json
 from dsv4.errors import Error
 from dsv4.profiles.server_requests import Object
+from dsv4.verify.answers import cached_tokens, completion_tokens, prompt_tokens
 from dsv4.verify.explain import explain
 from dsv4.verify.hypotheses import Forecaster
 from dsv4.verify.observations import Observation
 from dsv4.verify.report import Findings, VerifyReport
-from dsv4.verify.usage_fields import cached_tokens, completion_tokens, prompt_tokens
 
 # Requests that are looked at: more would not tell more.
 MOST_RECORDED = 200

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from dsv4.profiles.fault_table import FAULTS
 from dsv4.profiles.server_faults import fault_named
@@ -17,10 +15,8 @@ from dsv4.verify.observations import Observation
 from dsv4.verify.own_ways import KNOWN_EFFORTS, OWN_WAYS, OwnWay, released_server
 from dsv4.verify.own_word import OwnWord
 from dsv4.verify.probes import PROBES, is_mixed
-from dsv4.verify.server_client import Reply
+from dsv4.verify.server_findings import NOT_EXPLAINED, ServerFinding, Standing, curl_line
 from dsv4.verify.verdicts import Explanation, Mismatch, ServerVerdict
-
-Standing: TypeAlias = Literal["pass", "differs", "fault", "inconclusive", "not offered"]
 
 GROUPS = (
     *("prompt", "counting", "system", "thinking", "effort", "tools", "history", "content"),
@@ -34,39 +30,12 @@ _RANK: dict[Standing, int] = {
     "fault": 4,
 }
 
-NOT_EXPLAINED = "not-explained"
 # What counts say something about; all other groups are looked at in other ways.
 _COUNTED_GROUPS = GROUPS[: GROUPS.index("output")]
 # So many requests of a group are shown that are not explained.
 MOST_SHOWN = 3
 # Where every request is changed, few groups say what that is: all others only have it too.
 EVERYWHERE = ("prompt", "content")
-HEAL = "put `dsv4 heal` or `dsv4 serve` in front of it"
-CHAT = "/chat/completions"
-# Sends a body to a path.
-Post: TypeAlias = Callable[[str, Mapping[str, Any]], Reply]
-
-
-@dataclass(frozen=True)
-class ServerFinding:
-    """Something to know about a server.
-
-    `id` is stable: that of a fault, several joined by `|` where one of them is there, the id
-    "not-explained", or that of an output check. `expected` and `seen` are what shows it, with the
-    request as a `curl` line; `shown_by` are all requests that do.
-    """
-
-    id: str
-    group: str
-    verdict: Standing
-    message: str
-    effect: str = ""
-    mend: str = ""
-    probe: str = ""
-    expected: str = ""
-    seen: str = ""
-    curl: str = ""
-    shown_by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -476,11 +445,3 @@ def _requests(showing: Sequence[str], refused: Sequence[str] = ()) -> str:
 
 def _count_words(count: int | None) -> str:
     return "a refusal" if count is None else f"{count:,} tokens"
-
-
-def curl_line(url: str, model: str, body: Mapping[str, Any], path: str = CHAT) -> str:
-    """The request as a line for a shell, with the key as a variable."""
-    short = {"max_tokens": 1} if path == CHAT else {}
-    data = json.dumps({"model": model, **short, **body}, ensure_ascii=False)
-    head = f"curl -s {shlex.quote(url + path)} -H 'content-type: application/json'"
-    return f'{head} -H "authorization: Bearer $KEY" -d {shlex.quote(data)}'

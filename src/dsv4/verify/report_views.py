@@ -10,7 +10,8 @@ from typing import Any
 from dsv4._format.dialects import DIALECTS
 from dsv4._format.texts import read_text
 from dsv4.verify.choice import Matrix
-from dsv4.verify.report import ServerFinding, Standing, VerifyReport
+from dsv4.verify.report import VerifyReport
+from dsv4.verify.server_findings import ServerFinding, Standing
 from dsv4.verify.verdicts import Explanation
 
 _RELEASES = {

@@ -15,13 +15,18 @@ from dsv4.profiles.server_requests import SERVED_DIALECTS, Object, served_name
 from dsv4.verify.answer_checks import answer_findings
 from dsv4.verify.answer_rates import RATED
 from dsv4.verify.billing import billing_findings
-from dsv4.verify.check_findings import check_finding
 from dsv4.verify.choice import MOST_QUICK, QuickSearch
 from dsv4.verify.doubts import MOST_REPEATS, MOST_REPEATS_QUICKLY, next_doubts
 from dsv4.verify.explain import explain
 from dsv4.verify.hypotheses import Forecaster, forecasts_of_probes
 from dsv4.verify.observations import Observation
-from dsv4.verify.output_checks import adapted_finding, cache_findings, call_findings, other_routes
+from dsv4.verify.output_checks import (
+    adapted_finding,
+    cache_findings,
+    call_findings,
+    other_routes,
+    raw_findings,
+)
 from dsv4.verify.own_word import OWN_WORD_REQUESTS, OwnWord, own_word
 from dsv4.verify.picture_checks import picture_findings
 from dsv4.verify.probes import CROWDED, PROBES, Probe, probes, requests_of_probes, words
@@ -35,16 +40,7 @@ from dsv4.verify.prompt_routes import (
     routes_of,
     shown_prompts,
 )
-from dsv4.verify.raw_checks import raw_findings
-from dsv4.verify.report import (
-    CHAT,
-    Findings,
-    Post,
-    ServerFinding,
-    VerifyReport,
-    curl_line,
-    without_key,
-)
+from dsv4.verify.report import Findings, VerifyReport, without_key
 from dsv4.verify.sending import (
     MOST_SILENCE,
     OWN_REQUEST,
@@ -55,6 +51,7 @@ from dsv4.verify.sending import (
     Sender,
 )
 from dsv4.verify.server_client import HttpServer, Reply, ServerClient, ServerProblem
+from dsv4.verify.server_findings import CHAT, Post, ServerFinding, check_finding, curl_line
 from dsv4.verify.token_budget import TokenBudget, TokensSpent, forecast_tokens
 from dsv4.verify.token_counts import PromptCounter
 from dsv4.verify.verdicts import Explanation, ServerVerdict

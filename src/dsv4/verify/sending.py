@@ -10,20 +10,21 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias
 
-from dsv4.verify.answers import value_at
-from dsv4.verify.billing import BilledAnswer
-from dsv4.verify.observations import Observation
-from dsv4.verify.probes import PROBES, Probe
-from dsv4.verify.report import CHAT, struck_out
-from dsv4.verify.server_client import HttpServer, Reply, ServerClient, ServerProblem
-from dsv4.verify.token_budget import TokenBudget, TokensSpent
-from dsv4.verify.usage_fields import (
+from dsv4.verify.answers import (
     cached_tokens,
     completion_tokens,
     finishes,
     prompt_tokens,
     usage_of,
+    value_at,
 )
+from dsv4.verify.billing import BilledAnswer
+from dsv4.verify.observations import Observation
+from dsv4.verify.probes import PROBES, Probe
+from dsv4.verify.report import struck_out
+from dsv4.verify.server_client import HttpServer, Reply, ServerClient, ServerProblem
+from dsv4.verify.server_findings import CHAT
+from dsv4.verify.token_budget import TokenBudget, TokensSpent
 
 # After so many requests in a row without an answer, a run ends with what it has.
 MOST_SILENCE = 3

@@ -9,7 +9,7 @@ import pytest
 from stand_ins import FORECASTER, VLLM
 
 from dsv4.verify import Reply
-from dsv4.verify.raw_checks import raw_findings
+from dsv4.verify.output_checks import raw_findings
 from encoding_dsv4 import bos_token
 
 COUNTER = FORECASTER.counter
