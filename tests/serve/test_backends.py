@@ -98,8 +98,6 @@ ENDINGS = {
     ),
     "sglang": ({"text": "", "meta_info": {"finish_reason": {"type": "stop", "matched": "&&"}}}, ""),
     "llamacpp": ({"stop": True, "stop_type": "word", "stopping_word": "&&"}, "stop"),
-    "llamacpp old": ({"stop": True, "stopped_word": True, "stopping_word": "&&"}, "stop"),
-    "llamacpp old eos": ({"stop": True, "stopped_eos": True, "stopping_word": ""}, "eos"),
 }
 
 

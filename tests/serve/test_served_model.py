@@ -164,12 +164,6 @@ class TestFacts:
         assert facts.in_short.startswith(expected)
         assert facts.in_short.isascii()
 
-    def test_an_engine_that_would_write_another_text(self) -> None:
-        note = prompt_facts(DIALECTS["v4"], settings()).note
-        assert "vLLM's own chat route writes the effort texts of v4-0731" in note
-        assert prompt_facts(DIALECTS["v4-0731"], settings()).note == ""
-        assert prompt_facts(DIALECTS["v4"], settings(backend="llamacpp")).note == ""
-
     def test_contexts(self) -> None:
         assert DIALECTS["v4-0731"].context == 1_048_576
         assert DIALECTS["v3.2"].context == 131_072

@@ -21,9 +21,9 @@ from collections.abc import (
 )
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
-from urllib.parse import parse_qs
 
 from starlette.applications import Starlette
+from starlette.datastructures import QueryParams
 
 from dsv4.api import ApiError
 from dsv4.api.api_request import ProtocolName
@@ -140,8 +140,7 @@ def headers_of(scope: Scope) -> dict[str, str]:
 
 def query_of(scope: Scope) -> dict[str, str]:
     """What a request asks for behind its path; of a name that is there twice, the last."""
-    fields = parse_qs(scope.get("query_string", b"").decode("latin-1"))
-    return {name: values[-1] for name, values in fields.items()}
+    return dict(QueryParams(scope.get("query_string", b"")))
 
 
 async def read_body(scope: Scope, receive: Receive, settings: Settings) -> bytes:

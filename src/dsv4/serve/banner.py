@@ -79,7 +79,7 @@ def _serving_lines(settings: Settings, summary: ServerSummary) -> list[str]:
         f"dsv4 serve    {summary.url}",
         f"  backend     {settings.backend}{places}",
         f"  model       {model.name}, {model.dialect}, context {model.context:,} tokens",
-        f"  effort      {model.facts.effort} by default, writes {model.facts.text}",
+        f"  effort      {model.facts.effort} by default, writes {model.facts.effort_text}",
         f"  prompts     {prompts}",
         *images,
         f"  replay      {without_password(settings.replay)}",

@@ -140,7 +140,7 @@ class PlainRoutes:
         away = {name: f"unavailable: {why}" for name, why in failures.items() if why is not None}
         stores = {"stores": away} if away else {}
         behind = {"chat_server": server.healer.to_dict()} if server.heals else {}
-        facts = server.model.facts.to_dict()
+        facts = asdict(server.model.facts)
         images = {} if server.heals else {"images": await self._image_facts()}
         details = {**facts, **images, **behind, **stores}
         return {"status": "ready", "model": server.model.name, **details}

@@ -23,9 +23,6 @@ from dsv4.tokens import Tokenizer, VocabularyError
 
 # The names of models that say nothing.
 UNNAMED = ("", "default", "None")
-# Engines whose chat routes write the texts of 31 July for every V4 (docs/servers.md).
-_ONE_TEXT_FOR_V4 = {"vllm": "vLLM", "sglang": "SGLang"}
-_EFFORTS_OF_SERVERS = {dialects.V4: dialects.V4_0731}
 # Of a long text, so many characters are shown.
 _SHOWN = 60
 
@@ -68,39 +65,23 @@ def dialect_problem(model: Model, settings: Settings) -> str:
 @dataclass(frozen=True, slots=True)
 class PromptFacts:
     """What every prompt has in common: the dialect, the effort where a request names none, and the
-    text that this effort writes. `note` says where the engine's own chat route writes another."""
+    text that this effort writes."""
 
     dialect: str
     effort: str
-    text: str
-    note: str = ""
+    effort_text: str
 
     @property
     def in_short(self) -> str:
-        """All but the note, in one line of ASCII: every answer says it."""
-        return f"{self.dialect}, effort {self.effort}, {self.text}"
-
-    def to_dict(self) -> dict[str, str]:
-        """The fields by name, the note where there is one."""
-        facts = {"dialect": self.dialect, "effort": self.effort, "effort_text": self.text}
-        return {**facts, "note": self.note} if self.note else facts
+        """All of it in one line of ASCII: every answer says it."""
+        return f"{self.dialect}, effort {self.effort}, {self.effort_text}"
 
 
 def prompt_facts(dialect: Dialect, settings: Settings) -> PromptFacts:
     """The facts of a gateway."""
     if not settings.thinking:
         return PromptFacts(str(dialect), "none", "no text: thinking is off")
-    text = effort_text(dialect, settings.effort)
-    note = ""
-    server = _ONE_TEXT_FOR_V4.get(settings.backend)
-    theirs = _EFFORTS_OF_SERVERS.get(dialect)
-    if server is not None and theirs is not None:
-        other = effort_text(theirs, settings.effort)
-        note = (
-            f"{server}'s own chat route writes the effort texts of {theirs} for this model: "
-            f"for {settings.effort}, {other}"
-        )
-    return PromptFacts(str(dialect), settings.effort, text, note)
+    return PromptFacts(str(dialect), settings.effort, effort_text(dialect, settings.effort))
 
 
 def effort_text(dialect: Dialect, effort: str) -> str:

@@ -28,6 +28,7 @@ from dsv4.serve.choice_reader import ChoiceReader, CompletionReader
 from dsv4.serve.heal.healing_reader import HealingReader
 from dsv4.serve.settings import SettingError
 from dsv4.tokens import Tokenizer
+from dsv4.tokens.coder import common_prefix_length
 
 VERSION = 1
 # The protocol of what was passed on to a chat server, of which nothing is read here.
@@ -224,8 +225,7 @@ def _changed(name: str, before: object, now: object) -> list[str]:
     if before == now:
         return []
     if isinstance(before, str) and isinstance(now, str) and max(len(before), len(now)) > _AFTER:
-        pairs = enumerate(zip(before, now, strict=False))
-        at = next((n for n, (a, b) in pairs if a != b), min(len(before), len(now)))
+        at = common_prefix_length(before, now)
         start = max(at - _BEFORE, 0)
         before, now = before[start : at + _AFTER], now[start : at + _AFTER]
         name = f"{name} from character {at} on"

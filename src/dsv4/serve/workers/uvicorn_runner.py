@@ -361,7 +361,8 @@ def _summary(server: GatewayState, url: str) -> ServerSummary:
         raise SettingError("dialect", server.model.dialect_problem)
     if server.model.dialect_problem:
         notes.append(f"{server.model.dialect_problem}; {server.model.dialect} is assumed")
-    notes += filter(None, (server.model.facts.note, server.behind.grammar_note))
+    if server.behind.grammar_note:
+        notes.append(server.behind.grammar_note)
     if server.model.vocabulary_problem and not server.heals:
         notes.append(f"no request can be answered: {server.model.vocabulary_problem}")
     for upstream in server.settings.upstream:
