@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import combinations
 from typing import Any, NamedTuple, TypeAlias
 
 from dsv4._format.texts import read_table
@@ -334,14 +333,13 @@ class SchemaDocument:
         self, schema: Schema, word: str, location: Location, following: frozenset[Location]
     ) -> list[Shape]:
         place = (*location, word)
-        groups = [
-            self._alternatives(Subschema(member, (*place, n)), following)
-            for n, member in enumerate(self._listed(schema, word, location))
-        ]
-        _check_number(sum(map(len, groups)), place)
-        if word == "oneOf" and not _exclude_each_other(groups):
+        shapes: list[Shape] = []
+        for n, member in enumerate(self._listed(schema, word, location)):
+            shapes += self._alternatives(Subschema(member, (*place, n)), following)
+        _check_number(len(shapes), place)
+        if word == "oneOf":
             self.relaxations.note(place, "a value may fit more than one of its schemas")
-        return [shape for group in groups for shape in group]
+        return shapes
 
     def _listed(self, schema: Schema, word: str, location: Location) -> list[Any]:
         listed = schema.get(word, [])
@@ -467,36 +465,3 @@ def _merged_prefix(one: Shape, other: Shape) -> Iterator[Conjunction]:
 def _possible(shape: Shape) -> bool:
     """Whether some value may fit, as far as the keywords tell."""
     return shape.types != () and shape.get("enum") != []
-
-
-def _exclude_each_other(groups: list[list[Shape]]) -> bool:
-    """Whether it can be seen that a value fits one of the groups at most."""
-    pairs = combinations(groups, 2)
-    return all(_exclusive(one, other) for a, b in pairs for one in a for other in b)
-
-
-def _exclusive(one: Shape, other: Shape) -> bool:
-    """Whether no value fits both, by its type, what is listed, or a member that tells."""
-    if not _common_types(one.types, other.types):
-        return True
-    listed = one.get("enum"), other.get("enum")
-    if None not in listed and not _common_values(*listed):
-        return True
-    if one.types != ("object",) or other.types != ("object",):
-        return False
-    both = set(one.get("required", ())) & set(other.get("required", ()))
-    return any(
-        not _common_values(mine, theirs)
-        for name in both
-        if (mine := _constants(one, name)) and (theirs := _constants(other, name))
-    )
-
-
-def _constants(shape: Shape, name: str) -> list[Any] | None:
-    """The values that a member may have, if they are listed right there."""
-    for schema, _ in shape.properties.get(name, ()):
-        if isinstance(schema, Mapping) and "const" in schema:
-            return [schema["const"]]
-        if isinstance(schema, Mapping) and isinstance(schema.get("enum"), list):
-            return list(schema["enum"])
-    return None

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -15,70 +14,7 @@ from dsv4.grammar.expressions import Expression, Rules
 from dsv4.grammar.json_rules import JsonRules, integer_rule, number_rule
 from dsv4.grammar.pattern_rules import NotRegular, pattern_cost, pattern_rule
 from dsv4.grammar.schema_shapes import UNENFORCED, Conjunction, SchemaDocument, Shape
-from dsv4.schema import TYPES, has_type, json_identity
-
-# Whether a value that a schema lists fits a shape.
-
-
-def fits_shape(value: object, shape: Shape, document: SchemaDocument) -> bool:
-    """Whether a value has what the keywords ask for. What is not enforced is not asked for."""
-    if not has_type(value, shape.types):
-        return False
-    if isinstance(value, bool) or value is None:
-        return True
-    if isinstance(value, (int, float)):
-        return _number_fits(value, shape)
-    if isinstance(value, str):
-        return _string_fits(value, shape)
-    if isinstance(value, Mapping):
-        return _object_fits(value, shape, document)
-    return not isinstance(value, (list, tuple)) or _array_fits(value, shape, document)
-
-
-def _number_fits(value: float, shape: Shape) -> bool:
-    return (
-        value >= shape.get("minimum", value)
-        and value <= shape.get("maximum", value)
-        and ("exclusiveMinimum" not in shape.keywords or value > shape.get("exclusiveMinimum"))
-        and ("exclusiveMaximum" not in shape.keywords or value < shape.get("exclusiveMaximum"))
-    )
-
-
-def _string_fits(value: str, shape: Shape) -> bool:
-    long_enough = shape.get("minLength", 0) <= len(value) <= shape.get("maxLength", len(value))
-    if not long_enough:
-        return False
-    try:
-        return re.search(shape.get("pattern", ""), value) is not None
-    except re.error:
-        return True
-
-
-def _any_fits(value: object, together: Conjunction, document: SchemaDocument) -> bool:
-    for shape in document.shapes(together):
-        listed = shape.get("enum")
-        is_listed = listed is None or json_identity(value) in map(json_identity, listed)
-        if is_listed and fits_shape(value, shape, document):
-            return True
-    return False
-
-
-def _array_fits(value: Sequence[object], shape: Shape, document: SchemaDocument) -> bool:
-    if not shape.get("minItems", 0) <= len(value) <= shape.get("maxItems", len(value)):
-        return False
-    wanted = [*shape.prefix, *[shape.items] * len(value)]
-    return all(_any_fits(item, part, document) for item, part in zip(value, wanted, strict=False))
-
-
-def _object_fits(value: Mapping[str, object], shape: Shape, document: SchemaDocument) -> bool:
-    if any(name not in value for name in shape.get("required", ())):
-        return False
-    other = shape.additional or ()
-    return all(
-        _any_fits(member, shape.properties.get(name, other), document)
-        for name, member in value.items()
-    )
-
+from dsv4.schema import TYPES, has_type
 
 # Members of an object, or parameters of a call: which ones, how often, in which order.
 
@@ -178,6 +114,8 @@ MOST_MEMBERS = 400
 # Listed values, and characters of them, beyond which a list is not enforced.
 MOST_LISTED = 4096
 MOST_LISTED_CHARACTERS = 65_536
+# What a schema may say beside a list of values without asking for more than the list does.
+_ABOUT_LISTED = ("type", "enum", *UNENFORCED)
 # Schemas that hold together may meet in any combination, in a schema that refers to itself.
 MOST_COMBINED = 500
 # Characters of declared names up to which an undeclared one is kept apart from them.
@@ -267,7 +205,11 @@ class ValueRules:
             reason = "there are too many values: only their types are enforced"
             self.relaxations.note(keyword.location, reason)
             return None
-        return [value for value in keyword.value if fits_shape(value, shape, self.document)]
+        about = {name: word for name, word in shape.keywords.items() if name in _ABOUT_LISTED}
+        if shape != Shape(about):
+            reason = "its values are not held against other keywords, but for their types"
+            self.relaxations.note(keyword.location, reason)
+        return [value for value in keyword.value if has_type(value, shape.types)]
 
     def listed(self, constants: list[Any]) -> Expression:
         """One of these values, as one lexeme: llguidance gives up where more than 2,000 rules or
