@@ -7,7 +7,7 @@ from gbnf_reader import Gbnf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsv4.grammar.automaton import WordSearch, may_hold, rest_after
+from dsv4.grammar.automaton import WordSearch, rest_after
 from dsv4.grammar.expressions import (
     NEVER,
     Expression,
@@ -21,6 +21,7 @@ from dsv4.grammar.expressions import (
     sequence,
 )
 from dsv4.grammar.grammar_writers import GbnfWriter
+from dsv4.grammar.json_rules import JsonRules
 
 WORDS = ("aab", "b<a", "<<")
 texts = st.text(alphabet="ab<c", max_size=12)
@@ -60,16 +61,18 @@ def test_the_search_finds_what_is_there(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("part", "found"),
+    ("part", "apart"),
     [
-        (literal("xaabx"), True),
-        (literal("xaax"), False),
-        (repeat(chars("ab"), 0, None), True),
-        (repeat(chars("ac"), 0, None), False),
-        (repeat(complement("b"), 0, None), True),
-        (repeat(complement("b<"), 0, None), False),
-        (sequence(repeat(literal("a"), 2, 2), choice(literal("c"), literal("b"))), True),
+        (literal("xaabx"), False),
+        (literal("xaax"), True),
+        (repeat(chars("ab"), 0, None), False),
+        (repeat(chars("ac"), 0, None), True),
+        (repeat(complement("b"), 0, None), False),
+        (repeat(complement("b<"), 0, None), True),
+        (sequence(repeat(literal("a"), 2, 2), choice(literal("c"), literal("b"))), False),
     ],
 )
-def test_whether_an_expression_may_hold_a_word(part: Expression, found: bool) -> None:
-    assert may_hold(part, WORDS) == found
+def test_whether_an_expression_lacks_a_character_of_each_word(
+    part: Expression, apart: bool
+) -> None:
+    assert JsonRules(Rules(), WORDS).keeps_apart(part) == apart

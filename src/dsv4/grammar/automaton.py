@@ -7,7 +7,7 @@ completion; what may follow is the derivative of the expression (Brzozowski, 196
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from types import MappingProxyType
 
@@ -15,10 +15,6 @@ from dsv4.grammar import expressions as ex
 from dsv4.grammar.expressions import Expression, Rules
 
 # The search for words.
-
-
-# Where the search may be. None: it may have found a word.
-States = frozenset[str] | None
 
 
 class WordSearch:
@@ -58,54 +54,10 @@ class WordSearch:
         elsewhere = "".join(character for character, after in steps.items() if after != "")
         return moves, ex.complement(elsewhere)
 
-    def after(self, part: Expression, states: States) -> States:
-        """Where the search may be after a regular expression."""
-        if states is None:
-            return None
-        if isinstance(part, ex.LiteralExpr):
-            return _all(self.walk(state, part.text) for state in states)
-        if isinstance(part, ex.CharSet):
-            return _all(after for state in states for after in self._steps(state, part))
-        if isinstance(part, ex.LexemeExpr):
-            return self.after(part.part, states)
-        if isinstance(part, ex.SequenceExpr):
-            for piece in part.parts:
-                states = self.after(piece, states)
-            return states
-        if isinstance(part, ex.ChoiceExpr):
-            reached = [self.after(option, states) for option in part.options]
-            return None if None in reached else frozenset().union(*filter(None, reached))
-        assert isinstance(part, ex.RepeatExpr), part
-        return self._after_repeat(part, states)
-
-    def _after_repeat(self, part: ex.RepeatExpr, states: frozenset[str]) -> States:
-        # Counts are left aside: what some number of times may do counts as possible.
-        while True:
-            more = self.after(part.part, states)
-            if more is None or more <= states:
-                return None if more is None else states
-            states |= more
-
-    def _steps(self, state: str, characters: ex.CharSet) -> Iterable[str | None]:
-        steps = [character for character in self.alphabet if characters.has(character)]
-        if characters.size > len(steps):
-            yield ""
-        yield from (self.step(state, character) for character in steps)
-
 
 # A long prefix is read character by character, and grammar after grammar is written, with the same
 # few searches.
 search_for = lru_cache(16)(WordSearch)
-
-
-def _all(states: Iterable[str | None]) -> States:
-    reached = set(states)
-    return None if None in reached else frozenset(state for state in reached if state is not None)
-
-
-def may_hold(part: Expression, words: tuple[str, ...]) -> bool:
-    """Whether some text of a regular expression holds one of the words."""
-    return WordSearch(words).after(part, frozenset({""})) is None
 
 
 def unrolled(

@@ -217,7 +217,13 @@ def until(text: Expression, end: Expression) -> Expression:
     return sequence(lexeme(sequence(text, first)), *rest)
 
 
-# Sets of characters.
+def pieces_of(part: Expression) -> tuple[Expression, ...]:
+    """The expressions that an expression is made of."""
+    if isinstance(part, SequenceExpr):
+        return part.parts
+    if isinstance(part, ChoiceExpr):
+        return part.options
+    return (part.part,) if isinstance(part, (RepeatExpr, LexemeExpr)) else ()
 
 
 def rebuilt(part: Expression, change: Callable[[Expression], Expression]) -> Expression:
@@ -229,6 +235,9 @@ def rebuilt(part: Expression, change: Callable[[Expression], Expression]) -> Exp
     if isinstance(part, RepeatExpr):
         return repeat(change(part.part), part.least, part.most)
     return lexeme(change(part.part)) if isinstance(part, LexemeExpr) else part
+
+
+# Sets of characters.
 
 
 def chars(*ranges: tuple[int, int] | str) -> CharSet:
@@ -266,6 +275,15 @@ def minus(one: CharSet, *excluded: tuple[int, int] | str) -> CharSet:
     allowed = complement(*excluded).ranges
     pairs = ((max(a, c), min(b, d)) for a, b in one.ranges for c, d in allowed)
     return CharSet(tuple((first, last) for first, last in pairs if first <= last))
+
+
+def characters_in(part: Expression, wanted: Iterable[str]) -> set[str]:
+    """Those of some characters that a text of a regular expression may hold."""
+    if isinstance(part, CharSet):
+        return {character for character in wanted if part.has(character)}
+    if isinstance(part, LiteralExpr):
+        return set(part.text)
+    return set().union(*(characters_in(piece, wanted) for piece in pieces_of(part)))
 
 
 def one_of(characters: CharSet) -> Expression:
@@ -355,8 +373,5 @@ def _kept(part: Expression, names: frozenset[str]) -> Expression:
 def _references(part: Expression) -> Iterator[str]:
     if isinstance(part, ReferenceExpr):
         yield part.name
-    elif isinstance(part, (SequenceExpr, ChoiceExpr)):
-        for piece in part.parts if isinstance(part, SequenceExpr) else part.options:
-            yield from _references(piece)
-    elif isinstance(part, (RepeatExpr, LexemeExpr)):
-        yield from _references(part.part)
+    for piece in pieces_of(part):
+        yield from _references(piece)

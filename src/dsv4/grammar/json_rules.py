@@ -7,7 +7,6 @@ from collections.abc import Iterable
 
 from dsv4._encode.tools import to_json
 from dsv4.grammar import expressions as ex
-from dsv4.grammar.automaton import may_hold
 from dsv4.grammar.expressions import Expression, Rules
 
 # Numbers.
@@ -213,8 +212,10 @@ class JsonRules:
         return self.rules.named("object", self.bracketed("{", ex.optional(members), "}"))
 
     def keeps_apart(self, part: Expression) -> bool:
-        """Whether no text of a regular expression holds one of the words."""
-        return not may_hold(part, self.words)
+        """Whether no text of a regular expression can hold one of the words: each of them has a
+        character that the texts lack."""
+        found = ex.characters_in(part, frozenset().union(*self.words))
+        return not any(found.issuperset(word) for word in self.words)
 
 
 def _units(name: str) -> tuple[str, ...]:

@@ -59,13 +59,9 @@ def pattern_cost(part: Expression) -> int:
     of characters, by its size, and for each time that it is counted."""
     if isinstance(part, ex.CharSet):
         return 1 if part.size <= 16 else 8 if part.size <= 256 else 48
-    if isinstance(part, ex.SequenceExpr):
-        return sum(map(pattern_cost, part.parts))
-    if isinstance(part, ex.ChoiceExpr):
-        return sum(map(pattern_cost, part.options))
     if isinstance(part, ex.RepeatExpr):
         return pattern_cost(part.part) * max(part.least + 1 if part.most is None else part.most, 1)
-    return 0
+    return sum(map(pattern_cost, ex.pieces_of(part)))
 
 
 class _PatternReader:
