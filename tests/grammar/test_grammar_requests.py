@@ -328,13 +328,6 @@ def test_special_tokens_without_ids_are_text(form: Any, dialect: Any, markers: A
     assert "｜DSML｜" in made.text
 
 
-def test_the_rest_of_a_token_that_a_prefix_begins_is_text() -> None:
-    request = dsv4.Request([USER], tools=TOOLS, thinking=False, prefix="So.\n\n<｜DS")
-    assert for_request(request).markers == "text"
-    request = dsv4.Request([USER], tools=TOOLS, thinking=False, prefix="So.\n\n<｜DSML｜")
-    assert for_request(request).markers == "tokens"
-
-
 def test_the_caller_s_data_is_left_alone() -> None:
     import copy
 

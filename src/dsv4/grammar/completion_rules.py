@@ -61,64 +61,38 @@ def marker_ids(dialect: Dialect, markers: Markers | Mapping[str, int]) -> dict[s
     return visible if len(visible) == len(wanted) else {}
 
 
-def cuts_marker(written: str, dialect: Dialect) -> bool:
-    """Whether a text may end inside a special token, the rest of which must then be spelled."""
-    visible = visible_tokens(dialect)
-    starts = tuple(marker[:n] for marker in visible for n in range(1, len(marker)))
-    return written.endswith(starts) and not written.endswith(visible)
-
-
-@dataclass(frozen=True)
 class CallMarkup:
-    """The markup of a completion in one dialect (docs/format.md, section 8)."""
+    """The markup of a completion in one dialect (docs/format.md, section 8).
 
-    reasoning_end: Expression
-    block_open: Expression
-    block_close: Expression
-    invoke_open: Expression
-    name_end: str
-    invoke_close: Expression
-    parameter_open: Expression
-    string_true: str
-    string_false: str
-    parameter_close: Expression
-    # What a value must not hold: readers end it there.
-    value_end: str
-    # The token of all of them; and the tokens that reasoning and content must not hold (section 8).
-    dsml: str
-    forbidden: tuple[str, ...]
+    `ids` are those of special tokens. One that is not there is written as its text.
+    """
 
-    @property
-    def free_text(self) -> Expression:
-        return ex.TextExpr(self.forbidden)
-
-    @classmethod
-    def of(cls, dialect: Dialect, ids: Mapping[str, int]) -> CallMarkup:
-        """`ids` are those of special tokens. One that is not there is written as its text."""
+    def __init__(self, dialect: Dialect, ids: Mapping[str, int]) -> None:
         own, tags = dialect.tokens, dialect.tags
-        forbidden = own.bos, own.eos, own.think_start, own.think_end, tags.dsml
-        reasoning_end = str(own.think_end)
 
         def written(text: str) -> Expression:
             return _with_tokens(text, tags.dsml, ids)
 
-        return cls(
-            # Which is a token in any case to llguidance.
-            reasoning_end=ex.TokenExpr(reasoning_end, ids.get(reasoning_end)),
-            block_open=written(tags.block_open),
-            block_close=written(tags.block_close.lstrip("\n")),
-            invoke_open=written(tags.invoke_open),
-            name_end=tags.name_end,
-            invoke_close=written(tags.invoke_close.lstrip("\n") + "\n"),
-            parameter_open=written(tags.parameter_open),
-            string_true=tags.string_true,
-            string_false=tags.string_false,
-            parameter_close=written(tags.parameter_close),
-            # Without the bracket before it: section 11.5.
-            value_end=str(tags.parameter_close)[1:-1],
-            dsml=str(tags.dsml),
-            forbidden=tuple(map(str, forbidden)),
-        )
+        # Which is a token in any case to llguidance.
+        reasoning_end = str(own.think_end)
+        self.reasoning_end = ex.TokenExpr(reasoning_end, ids.get(reasoning_end))
+        self.block_open = written(tags.block_open)
+        self.block_close = written(tags.block_close.lstrip("\n"))
+        self.invoke_open = written(tags.invoke_open)
+        self.name_end = tags.name_end
+        self.invoke_close = written(tags.invoke_close.lstrip("\n") + "\n")
+        self.parameter_open = written(tags.parameter_open)
+        self.string_true, self.string_false = tags.string_true, tags.string_false
+        self.parameter_close = written(tags.parameter_close)
+        # What a value must not hold: readers end it there. Without the bracket before it: section
+        # 11.5.
+        self.value_end = str(tags.parameter_close)[1:-1]
+        # The token of all tags; and the tokens that reasoning and content must not hold (section
+        # 8).
+        self.dsml = str(tags.dsml)
+        forbidden = own.bos, own.eos, own.think_start, own.think_end, tags.dsml
+        self.forbidden: tuple[str, ...] = tuple(map(str, forbidden))
+        self.free_text: Expression = ex.TextExpr(self.forbidden)
 
     def words_in_values(self, markup_in_values: bool) -> tuple[str, ...]:
         """What a value must not hold."""
@@ -133,62 +107,7 @@ def _with_tokens(text: str, dsml: tokens.Special, ids: Mapping[str, int]) -> Exp
     )
 
 
-# The completion.
-
-
-@dataclass(frozen=True)
-class CompletionRules:
-    """What a model may write.
-
-    `answer` is what stands in place of free content, None where content is free. `invokes` are the
-    calls that may be made, each from its name on.
-    """
-
-    reasoning: bool
-    answer: Expression | None
-    invokes: tuple[Expression, ...]
-    calls_required: bool
-    preamble: bool
-    parallel: bool
-
-    def expression(self, markup: CallMarkup, rules: Rules) -> Expression:
-        """The whole completion."""
-        free = markup.free_text
-        content = free if self.answer is None else self.answer
-        calls = self._calls(markup, rules)
-        ended = self._content_then(content, calls, markup)
-        thought = ex.until(free, markup.reasoning_end) if self.reasoning else ex.EMPTY
-        return ex.sequence(thought, ended)
-
-    def _content_then(
-        self, content: Expression, calls: Expression, markup: CallMarkup
-    ) -> Expression:
-        """Only content, or content and calls."""
-        without_calls = ex.NEVER if self.calls_required else _free(content, markup)
-        if calls == ex.NEVER:
-            return without_calls
-        opened = markup.block_open
-        if not self.preamble:
-            return ex.choice(without_calls, ex.sequence(opened, calls))
-        if content == markup.free_text:
-            return ex.choice(without_calls, ex.sequence(ex.until(content, opened), calls))
-        return ex.choice(without_calls, ex.sequence(ex.choice(ex.EMPTY, content), opened, calls))
-
-    def _calls(self, markup: CallMarkup, rules: Rules) -> Expression:
-        """The calls of a block and its close."""
-        if not self.invokes:
-            return ex.NEVER
-        one = ex.sequence(markup.invoke_open, ex.choice(*self.invokes))
-        one = rules.named("invoke", one)
-        some = ex.repeat(one, 1, None if self.parallel else 1)
-        return rules.named("calls", ex.sequence(some, markup.block_close))
-
-
-def _free(content: Expression, markup: CallMarkup) -> Expression:
-    return ex.lexeme(content) if content == markup.free_text else content
-
-
-# Calls as rules: a tool's schema -> its invoke, parameter by parameter.
+# The completion, and calls as rules: a tool's schema -> its invoke, parameter by parameter.
 
 
 # What a tag cannot hold in a name.
@@ -204,8 +123,8 @@ class GrammarTool:
     location: Location
 
 
-class CallRules:
-    """The calls of declared tools in one dialect."""
+class CompletionRules:
+    """What a model may write in one dialect: content, and calls of declared tools."""
 
     def __init__(
         self,
@@ -221,6 +140,31 @@ class CallRules:
         self.any_order = any_order
         self.words: tuple[str, ...] = markup.words_in_values(markup_in_values)
         self.json: JsonRules = JsonRules(rules, self.words)
+
+    def content_then(
+        self, answer: Expression | None, calls: Expression, required: bool, preamble: bool
+    ) -> Expression:
+        """Only content, or content and calls. `answer` is what stands in place of free content."""
+        free, opened = self.markup.free_text, self.markup.block_open
+        content = ex.lexeme(free) if answer is None else answer
+        without_calls = ex.NEVER if required else content
+        if calls == ex.NEVER:
+            return without_calls
+        if not preamble:
+            before = opened
+        elif answer is None:
+            before = ex.until(free, opened)
+        else:
+            before = ex.sequence(ex.choice(ex.EMPTY, answer), opened)
+        return ex.choice(without_calls, ex.sequence(before, calls))
+
+    def calls(self, invokes: tuple[Expression, ...], parallel: bool) -> Expression:
+        """The calls of a block, each from its name on, and the block's close."""
+        if not invokes:
+            return ex.NEVER
+        one = ex.sequence(self.markup.invoke_open, ex.choice(*invokes))
+        some = ex.repeat(self.rules.named("invoke", one), 1, None if parallel else 1)
+        return self.rules.named("calls", ex.sequence(some, self.markup.block_close))
 
     def invoke(self, tool: GrammarTool) -> Expression:
         """One call from its name on: the tag before the name is common to all."""
@@ -249,7 +193,7 @@ class CallRules:
 class _Parameters(ValueRules):
     """The parameters that fit a schema."""
 
-    def __init__(self, document: SchemaDocument, calls: CallRules) -> None:
+    def __init__(self, document: SchemaDocument, calls: CompletionRules) -> None:
         super().__init__(document, calls.json, calls.rules, calls.any_order)
         self.calls = calls
         self.markup = calls.markup

@@ -104,8 +104,7 @@ def _parameters(function: Mapping[str, Any], location: Location) -> object:
 # Where a completion begins: what of it the prompt already holds.
 
 
-@dataclass(frozen=True)
-class CompletionStart:
+class CompletionStart(NamedTuple):
     """`reasoning`: whether the completion, with what is `written` of it, begins with reasoning.
 
     `task`: whether it is a quick-instruction task's output, which has neither reasoning nor calls.
@@ -115,75 +114,16 @@ class CompletionStart:
     written: str
     task: bool = False
 
-    def without_reasoning(self, end: str) -> CompletionStart:
-        """The same for a grammar that begins after the reasoning, which `end` ends."""
-        if not self.reasoning:
-            return self
-        return CompletionStart(False, self.written.partition(end)[2], self.task)
 
-
-def completion_start(request: Request) -> CompletionStart:
-    """Where the model goes on after the request's prompt."""
+def completion_start(request: Request, after_reasoning: bool) -> CompletionStart:
+    """Where the model goes on after the request's prompt, or after the reasoning behind it."""
     ending = request.encode().ending
     if ending.kind == "task":
         return CompletionStart(False, "", task=True)
+    if ending.thinking and after_reasoning:
+        reasoning_end = dialect_named(request.dialect).tokens.think_end
+        return CompletionStart(False, ending.open.partition(reasoning_end)[2])
     return CompletionStart(ending.thinking, ending.open)
-
-
-# The fields by which servers take a grammar.
-
-
-# Stand for the grammar's text, and for the tokens that must stay visible.
-_TEXT, _VISIBLE = object(), object()
-
-
-@dataclass(frozen=True)
-class GrammarServer:
-    """The forms of grammar that a server reads, and the fields that it wants."""
-
-    forms: tuple[str, ...]
-    fields: dict[str, Any]
-
-
-# Tokens of the format must neither be hidden in what comes back nor added to what is sent.
-GRAMMAR_SERVERS = {
-    "vllm": GrammarServer(
-        ("xgrammar", "lark"),
-        {
-            "structured_outputs": {"grammar": _TEXT},
-            "skip_special_tokens": False,
-            "add_special_tokens": False,
-        },
-    ),
-    "sglang": GrammarServer(
-        ("xgrammar",), {"sampling_params": {"ebnf": _TEXT, "skip_special_tokens": False}}
-    ),
-    "sglang-completions": GrammarServer(
-        ("xgrammar",), {"ebnf": _TEXT, "skip_special_tokens": False}
-    ),
-    "llamacpp": GrammarServer(("gbnf",), {"grammar": _TEXT, "preserved_tokens": _VISIBLE}),
-}
-
-
-def _fields_for(server: str, grammar: Grammar) -> dict[str, Any]:
-    """The fields of a request to a server."""
-    form = grammar.form
-    taking = GRAMMAR_SERVERS.get(server) if isinstance(server, str) else None
-    if taking is None:
-        raise refusal(("server",), mismatch(server, f"one of {', '.join(GRAMMAR_SERVERS)}"))
-    if form not in taking.forms:
-        expected = f"a grammar of the form {taking.forms[0]}"
-        raise refusal(("server",), f"found {server} for the form {form}, expected {expected}")
-    return {name: _filled(value, grammar) for name, value in taking.fields.items()}
-
-
-def _filled(fields: object, grammar: Grammar) -> object:
-    """A copy with what belongs to the grammar in its place."""
-    if isinstance(fields, dict):
-        return {name: _filled(value, grammar) for name, value in fields.items()}
-    if fields is _VISIBLE:
-        return list(grammar.visible)
-    return grammar.text if fields is _TEXT else fields
 
 
 # The grammar.
@@ -219,7 +159,31 @@ class Grammar:
         `server` is "vllm", "sglang", "sglang-completions" or "llamacpp". Raises an error for a
         server that reads another form.
         """
-        return _fields_for(server, self)
+        # Tokens of the format must neither be hidden in what comes back nor added to what is sent.
+        ebnf = {"ebnf": self.text, "skip_special_tokens": False}
+        servers: dict[str, tuple[tuple[GrammarForm, ...], dict[str, Any]]] = {
+            "vllm": (
+                ("xgrammar", "lark"),
+                {
+                    "structured_outputs": {"grammar": self.text},
+                    "skip_special_tokens": False,
+                    "add_special_tokens": False,
+                },
+            ),
+            "sglang": (("xgrammar",), {"sampling_params": ebnf}),
+            "sglang-completions": (("xgrammar",), ebnf),
+            "llamacpp": (
+                ("gbnf",),
+                {"grammar": self.text, "preserved_tokens": list(self.visible)},
+            ),
+        }
+        _check_option("server", server, tuple(servers))
+        forms, fields = servers[server]
+        if self.form not in forms:
+            expected = f"a grammar of the form {forms[0]}"
+            problem = f"found {server} for the form {self.form}, expected {expected}"
+            raise refusal(("server",), problem)
+        return fields
 
 
 def for_request(
@@ -287,35 +251,28 @@ def _make_grammar(
 ) -> Grammar:
     dialect = dialect_named(request.dialect)
     ids = completion_rules.marker_ids(dialect, markers)
-    markup = completion_rules.CallMarkup.of(dialect, ids)
+    markup = completion_rules.CallMarkup(dialect, ids)
     rules, relaxations = Rules(), Relaxations(exact)
     tools, forced = allowed_tools(request)
-    begins = completion_start(request)
+    begins = completion_start(request, after_reasoning)
     if begins.task:
         tools, forced = (), None
-    if after_reasoning:
-        begins = begins.without_reasoning(dialect.tokens.think_end)
-    calls = completion_rules.CallRules(markup, rules, relaxations, any_order, markup_in_values)
-    completion = completion_rules.CompletionRules(
-        reasoning=begins.reasoning,
-        answer=answer_rules(
-            request.response_format, rules, relaxations, any_order, markup.forbidden
-        ),
-        invokes=tuple(map(calls.invoke, tools)),
-        calls_required=forced is not None,
-        preamble=preamble or forced is None,
-        parallel=parallel,
-    )
-    whole = completion.expression(markup, rules)
+    made = completion_rules.CompletionRules(markup, rules, relaxations, any_order, markup_in_values)
+    answer = answer_rules(request.response_format, rules, relaxations, any_order, markup.forbidden)
+    invokes = tuple(map(made.invoke, tools))
+    required = forced is not None
+    calls = made.calls(invokes, parallel)
+    whole = made.content_then(answer, calls, required, preamble or not required)
+    if begins.reasoning:
+        whole = ex.sequence(ex.until(markup.free_text, markup.reasoning_end), whole)
     alive = ex.satisfiable_rules(rules.bodies)
-    _check_callable(tools, completion.invokes, alive)
+    _check_callable(tools, invokes, alive)
     root, bodies = ex.without_dead_ends(_after(whole, begins.written, rules), rules.bodies, alive)
     if root == ex.NEVER:
         raise refusal(("response_format",), "found a schema that no value fits")
     text = GRAMMAR_WRITERS[form](bodies).grammar(root)
-    spelled = not ids or completion_rules.cuts_marker(begins.written, dialect)
     visible = completion_rules.visible_tokens(dialect)
-    return Grammar(text, form, relaxations.listed(), "text" if spelled else "tokens", visible)
+    return Grammar(text, form, relaxations.listed(), "tokens" if ids else "text", visible)
 
 
 def _check_callable(
