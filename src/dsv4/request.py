@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, MISSING, dataclass, fields
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, TypedDict
 
 from dsv4._completion.random_ids import new_call_id
 from dsv4._encode.encode import check_options, visible_tools
@@ -102,10 +102,7 @@ class Request:
         """
         request = object.__new__(cls)
         values = request.__dict__
-        defaults = _defaults.get(cls) or _defaults_of(cls)
-        values |= defaults.shared
-        for name, make in defaults.makers:
-            values[name] = make()
+        values |= _DEFAULTS
         values |= options
         values["messages"] = messages
         return request
@@ -171,19 +168,4 @@ def _converted(tool: object) -> object:
     return tool if fields is None else fields
 
 
-class _Defaults(NamedTuple):
-    """The defaults of a class's fields: those that are shared, and what makes the others."""
-
-    shared: dict[str, Any]
-    makers: tuple[tuple[str, Callable[[], Any]], ...]
-
-
-_defaults: dict[type[Request], _Defaults] = {}
-
-
-def _defaults_of(kind: type[Request]) -> _Defaults:
-    shared = {each.name: each.default for each in fields(kind) if each.default is not MISSING}
-    factories = ((each.name, each.default_factory) for each in fields(kind))
-    makers = tuple((name, factory) for name, factory in factories if factory is not MISSING)
-    _defaults[kind] = _Defaults(shared, makers)
-    return _defaults[kind]
+_DEFAULTS = {each.name: each.default for each in fields(Request) if each.default is not MISSING}

@@ -316,15 +316,6 @@ class TestTrusted:
         assert trusted == Request(self.MESSAGES, **options)
         assert trusted.encode() == Request(self.MESSAGES, **options).encode()
 
-    def test_a_default_that_is_made_for_each_request(self) -> None:
-        @dataclasses.dataclass(frozen=True)
-        class Extended(Request):
-            notes: list[str] = dataclasses.field(default_factory=list)
-
-        one, other = (Extended._trusted(self.MESSAGES, {}) for _ in range(2))
-        assert one == Extended(self.MESSAGES)
-        assert vars(one)["notes"] is not vars(other)["notes"]
-
     @pytest.mark.parametrize(
         ("option", "value"),
         [
