@@ -34,41 +34,28 @@ _OVERHEAD = 256
 
 
 class CacheSegment(Generic[_V]):
-    """Texts of one kind, by what they were written for.
+    """Texts of one kind, by what they were written for."""
 
-    `get` looks in both generations. `recent` may be asked directly, which saves a call.
-    """
-
-    __slots__ = ("__weakref__", "_cache", "older", "recent")
+    __slots__ = ("__weakref__", "_cache", "texts")
 
     def __init__(self, cache: TextCache) -> None:
         self._cache = cache
-        self.recent: dict[str | bytes, _V] = {}
-        self.older: dict[str | bytes, _V] = {}
-
-    def get(self, key: str | bytes) -> _V | None:
-        value = self.recent.get(key)
-        if value is None:
-            value = self.older.get(key)
-            if value is not None:
-                self.put(key, value)
-        return value
+        self.texts: dict[str | bytes, _V] = {}
 
     def put(self, key: str | bytes, text: _V) -> None:
         if self._cache.reserve(len(key) + len(text) + _OVERHEAD):
-            self.recent[key] = text
+            self.texts[key] = text
 
 
 class TextCache:
     """Segments of texts, bounded by the number of characters in all of them.
 
-    There are two generations. When the recent texts fill half of the cache, they become the older
-    ones, and what was older is dropped; an older text that is asked for becomes recent again. So
-    texts in use stay, and a lookup costs no more than a look into a dict.
+    A cache that is full is emptied: what is in use is soon there again, and a lookup costs no more
+    than a look into a dict.
     """
 
     def __init__(self, characters: int) -> None:
-        self._half = characters // 2
+        self._characters = characters
         self._size = 0
         self._segments: list[ref[CacheSegment[Any]]] = []
         self._lock = allocate_lock()
@@ -82,24 +69,23 @@ class TextCache:
 
     def reserve(self, size: int) -> bool:
         """Whether a text of this size may be stored; if so, it is counted."""
-        if size > self._half:
+        if size > self._characters // 2:
             return False
         with self._lock:
-            if self._size + size > self._half:
-                self._rotate()
+            if self._size + size > self._characters:
+                self._empty()
             self._size += size
         return True
 
     def resize(self, characters: int) -> None:
         """Sets another bound, and empties the cache."""
         with self._lock:
-            self._half = characters // 2
-            self._rotate()
-            self._rotate()
+            self._characters = characters
+            self._empty()
 
-    def _rotate(self) -> None:
+    def _empty(self) -> None:
         for segment in filter(None, [segment_of() for segment_of in tuple(self._segments)]):
-            segment.older, segment.recent = segment.recent, {}
+            segment.texts = {}
         self._size = 0
 
 
@@ -329,7 +315,7 @@ def schemas_text(tools: object, named: bool, namespace_end: str | None, location
         key = marshal.dumps((listed, named, namespace_end))
     except ValueError:
         return _written_schemas(tools, named, namespace_end, location)
-    text = _schemas_cache.get(key)
+    text = _schemas_cache.texts.get(key)
     if text is None:
         text = _written_schemas(tools, named, namespace_end, location)
         if is_same_value(marshal.loads(key)[0], tools):
@@ -447,7 +433,7 @@ class ParametersWriter:
     """Turns the arguments of one call into its parameters, joined with newlines.
 
     Results are cached by the text of the arguments: agents send the same calls again with every
-    request. `cache.recent` may be asked directly.
+    request. `cache.texts` may be asked directly.
     """
 
     def __init__(self, tags: Tags, rule: Arguments) -> None:
@@ -460,7 +446,7 @@ class ParametersWriter:
     def write(self, arguments: object) -> str:
         """The parameters. Raises an `EncodeError` whose location starts at the arguments."""
         if type(arguments) is str:
-            parameters = self.cache.get(arguments)
+            parameters = self.cache.texts.get(arguments)
             if parameters is None:
                 parameters = self._from_text(arguments)
                 self.cache.put(arguments, parameters)

@@ -595,7 +595,7 @@ class TurnWriter:
                 place = ("messages", index, "tool_calls", n)
                 name = qualified_call_name(call, function, place, namespace_end)
             arguments = function.get("arguments")
-            text = writer.cache.recent.get(arguments) if arguments.__class__ is str else None
+            text = writer.cache.texts.get(arguments) if arguments.__class__ is str else None
             parameters = self._parameters(writer, function, index, n) if text is None else text
             flat += opening, words.invoke_open, name, name_end, parameters, words.invoke_close
             opening = BETWEEN_CALLS
