@@ -71,34 +71,9 @@ class TurnSplitter:
         self._ahead = _LookAhead(self.lexemes)
         self._state, self._begin = self.initial, self.start
         self._header: LexemeKind | None = None
-        index, lexemes = 0, self.lexemes
-        while index < len(lexemes):
-            lexeme = lexemes[index]
-            if lexeme[0] is LexemeKind.USER and self._is_exchange(index):
-                self._exchange(*lexemes[index : index + 3])
-                index += 3
-                continue
-            if not _TABLE[self._state][lexeme[0]](self, index, lexeme):
+        for index, lexeme in enumerate(self.lexemes):
+            if not _TABLE[self._state][lexeme.kind](self, index, lexeme):
                 self.demoted.append(lexeme)
-            index += 1
-
-    # Most of a prompt is questions with their answers: these are taken whole.
-
-    def _is_exchange(self, index: int) -> bool:
-        lexemes = self.lexemes
-        return (
-            self._state is TurnState.BETWEEN
-            and self._begin == lexemes[index][1]
-            and lexemes[index + 1][0] in HEADERS
-            and lexemes[index + 2][0] is LexemeKind.EOS
-        )
-
-    def _exchange(self, user: PromptLexeme, header: PromptLexeme, eos: PromptLexeme) -> None:
-        kind = header[0]
-        self.turns.append(PromptTurn("user", user[2], header[1], None, True, kind))
-        self.turns.append(PromptTurn("assistant", header[2], eos[1], kind))
-        self.headers.append(kind)
-        self._begin = eos[2]
 
     def _enter(
         self, state: TurnState, lexeme: PromptLexeme, header: LexemeKind | None = None
