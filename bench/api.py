@@ -18,6 +18,7 @@ from loads import Message, agent_200, chat_4
 from parse import TOOLS, chunks_of, completion, prose
 
 from dsv4.api import Settings, Usage, chat, messages, responses
+from dsv4.api.request_fields import parse_json
 
 try:
     import deepseek_recipe as recipe
@@ -60,8 +61,8 @@ def body_of(load: list[Message]) -> dict[str, Any]:
     return body
 
 
-def ours(body: Any, settings: Settings | None = None) -> str:
-    return str(chat.read(body, settings=settings).request.encode())
+def ours(body: Any) -> str:
+    return str(chat.read(body).request.encode())
 
 
 ENCODING, OPTIONS = recipe.DeepseekV4Encoding(), recipe.ConversionOptions()
@@ -72,9 +73,8 @@ def peer(body: Any) -> str:
     return str(ENCODING.render_conversation(conversation).prompt)
 
 
-# What reads JSON where the settings do not say, and settings with which Python's own does.
+# What reads JSON, where Python's own does not.
 READER = "jiter" if importlib.util.find_spec("jiter") else "json"
-OWN = Settings(loads=json.loads)
 
 
 def compare_requests() -> None:
@@ -93,7 +93,7 @@ def compare_requests() -> None:
         runs = {
             f"dsv4, {READER}": lambda data=data: ours(data),
             "deepseek-recipe": lambda data=data: peer(data),
-            "dsv4, json": lambda data=data: ours(data, OWN),
+            "dsv4, json": lambda data=data: ours(parse_json(data, None)),
         }
         show(f"{name}, bytes to prompt", in_turns(runs, number))
 

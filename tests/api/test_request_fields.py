@@ -218,19 +218,6 @@ def test_values_reach_the_prompt_as_they_were_written(protocol: str) -> None:
 
 
 @EVERY
-def test_a_faster_reader_of_json_can_be_given(protocol: str) -> None:
-    seen: list[bytes] = []
-
-    def loads(data: bytes) -> Any:
-        seen.append(data)
-        return json.loads(data)
-
-    data = json.dumps(body(protocol)).encode()
-    assert prompt(protocol, data, settings=Settings(loads=loads)) == prompt(protocol, data)
-    assert seen == [data]
-
-
-@EVERY
 def test_a_byte_order_mark_is_no_text(protocol: str) -> None:
     assert prompt(protocol, b"\xef\xbb\xbf" + json.dumps(body(protocol)).encode()) == prompt(
         protocol, body(protocol)

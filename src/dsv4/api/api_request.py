@@ -4,7 +4,7 @@ and on the server's settings is decided here, once for all protocols.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from functools import lru_cache, partial
 from types import MappingProxyType
@@ -57,10 +57,6 @@ class ApiSettings:
     - `drop_thinking`: whether old reasoning is dropped as the format does.
     - `strip_markup`: whether calls are removed from an answer where no tools are declared. They are
       text otherwise.
-    - `loads`: what reads JSON. Without one it is `jiter.from_json`, where that is installed (the
-      extra `fast`), else Python's own. It must keep the order of keys, integers of any size and
-      floats as `json.loads` does; where it raises a ValueError, Python's own decides. With
-      `json.loads` Python's own is used in any case.
     """
 
     thinking: bool = True
@@ -79,7 +75,6 @@ class ApiSettings:
     model: str = "deepseek-v4"
     drop_thinking: bool = True
     strip_markup: bool = False
-    loads: Callable[[bytes], Any] | None = None
 
 
 DEFAULT_SETTINGS = ApiSettings()

@@ -141,7 +141,7 @@ def read(
     if protocol is not None and rules is None:
         fields = {_list_field(protocol): body} if isinstance(body, list) else body
         return PROTOCOLS[protocol].read(fields, dialect=dialect, settings=settings)
-    value = json_value(body, settings.loads)
+    value = json_value(body)
     if protocol is None or rules is None:
         shape = recognise(value)
         protocol, rules = protocol or shape.protocol, rules or shape.rules

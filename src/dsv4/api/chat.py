@@ -14,15 +14,6 @@ from dsv4.api.event_writer import Events, EventWriter, HeldCall, Logprobs, Proto
 __all__ = ["Writer", "error", "fold", "frames", "read", "whole"]
 
 
-FINISH = {
-    "tool_calls": "tool_calls",
-    "length": "length",
-    "content_filter": "content_filter",
-    "stop": "stop",
-    "stop_string": "stop",
-}
-
-
 class LastChunk(dict[str, Any]):
     """The chunk after which a stream says that it is done."""
 
@@ -72,7 +63,7 @@ class ChatWriter(EventWriter):
         list of them.
         """
         events = [
-            self._chunk({}, choice, finish=FINISH[self._reason(choice, reason)])
+            self._chunk({}, choice, finish=self._finish(choice, reason))
             for choice in range(self.call.n)
         ]
         counted = usage_fields(usage or self._input)
@@ -80,6 +71,10 @@ class ChatWriter(EventWriter):
         if self.call.include_usage:
             events.append({**self._head(), "choices": [], "usage": counted})
         return [*events[:-1], LastChunk(events[-1])]
+
+    def _finish(self, choice: int, reason: event_writer.FinishReason) -> str:
+        why = self._reason(choice, reason)
+        return "stop" if why == "stop_string" else why
 
     def reasoning(self, text: str, choice: int, logprobs: Logprobs) -> Events:
         if len(self._fields) == 1:

@@ -38,7 +38,7 @@ def read(
     `ApiError`.
     """
     settings = settings or api_request.DEFAULT_SETTINGS
-    fields = body if type(body) is dict else json_body(body, settings.loads)
+    fields = body if type(body) is dict else json_body(body)
     options = resolved_chat_options(fields, dialect, settings)
     messages = fields.get("messages")
     if type(messages) is not list:
@@ -486,17 +486,13 @@ def _combine_thinking(fields: JsonObject) -> None:
 # A neutral request -> a body.
 
 
-def _dump_bias(bias: tuple[tuple[int, float], ...]) -> dict[str, float]:
-    return {str(id): logit for id, logit in bias}
-
-
 def dump_chat_request(request: NeutralRequest) -> dict[str, Any]:
     """The body. Raises `ApiError` for what Chat Completions cannot say."""
     messages = [_dump_message(message) for message in neutral.joined_turns(request)]
     if messages[-1]["role"] == "assistant":
         messages[-1]["prefix"] = True
     tools = [_dump_tool(tool) for tool in _function_tools(request)]
-    sampling, thinking = request.sampling, neutral.thinking_choice(request)
+    thinking = neutral.thinking_choice(request)
     return neutral.without_nulls(
         model=request.model,
         messages=messages,
@@ -513,16 +509,17 @@ def dump_chat_request(request: NeutralRequest) -> dict[str, Any]:
         n=request.n if request.n > 1 else None,
         logprobs=request.logprobs or None,
         top_logprobs=request.top_logprobs or None,
-        temperature=sampling.temperature,
-        top_p=sampling.top_p,
-        top_k=sampling.top_k,
-        seed=sampling.seed,
-        presence_penalty=sampling.presence_penalty,
-        frequency_penalty=sampling.frequency_penalty,
-        logit_bias=None if sampling.logit_bias is None else _dump_bias(sampling.logit_bias),
+        **_dump_sampling(request.sampling),
         user=request.user,
         prompt_cache_key=request.cache_key,
     )
+
+
+def _dump_sampling(sampling: neutral.Sampling) -> dict[str, Any]:
+    fields: dict[str, Any] = {name: getattr(sampling, name) for name in neutral.Sampling.__slots__}
+    if sampling.logit_bias is not None:
+        fields["logit_bias"] = {str(id): logit for id, logit in sampling.logit_bias}
+    return fields
 
 
 def _dump_message(message: neutral.Entry) -> JsonObject:

@@ -33,9 +33,8 @@ def read(
     stored here: whoever keeps threads puts the messages, the tools and the system text of `thread`
     into the body first. Raises `ApiError`.
     """
-    settings = settings or DEFAULT_SETTINGS
-    request = neutral_messages_request(json_body(body, settings.loads))
-    return resolve(request, "messages", dialect, settings)
+    request = neutral_messages_request(json_body(body))
+    return resolve(request, "messages", dialect, settings or DEFAULT_SETTINGS)
 
 
 def neutral_messages_request(body: JsonObject) -> NeutralRequest:

@@ -363,11 +363,6 @@ def chosen_tools(
     return tools
 
 
-def prompt_functions(tools: Iterable[RequestTool], dialect: Dialect) -> list[dict[str, Any]]:
-    """The tools as the prompt shows them."""
-    return [_prompt_function(tool, dialect) for tool in tools]
-
-
 def _prompt_function(tool: RequestTool, dialect: Dialect) -> dict[str, Any]:
     function: dict[str, Any] = {"name": prompt_name(tool.key, dialect)}
     description = tool_description(tool)
@@ -502,8 +497,9 @@ def visible_tools_for(
     """How a dialect shows the tools that a request declares and chooses."""
     names = client_names(declared.tools, dialect)
     tools = chosen_tools(declared.tools, choice)
+    functions = [_prompt_function(tool, dialect) for tool in tools]
     forced = prompt_name(choice.tool, dialect) if choice.tool is not None else None
-    return VisibleTools(prompt_functions(tools, dialect) or None, MappingProxyType(names), forced)
+    return VisibleTools(functions or None, MappingProxyType(names), forced)
 
 
 _known_tools = ReadCache[RequestTools]()

@@ -51,21 +51,19 @@ def fast_json_reader() -> Callable[[bytes], Any] | None:
 _jiter = fast_json_reader()
 
 
-def json_body(body: Body, loads: Callable[[bytes], Any] | None = None) -> JsonObject:
+def json_body(body: Body) -> JsonObject:
     """The body as a dict."""
-    if isinstance(body, dict):
-        return body
-    value = _parse_json(body if type(body) is bytes else _bytes_of(body), loads)
+    value = json_value(body)
     if not isinstance(value, dict):
         raise wrong(value, "a JSON object", "")
     return value
 
 
-def json_value(body: object, loads: Callable[[bytes], Any] | None = None) -> Any:
+def json_value(body: object) -> Any:
     """What bytes or text of JSON say; a value that is neither as it is, where JSON has it."""
     if isinstance(body, (dict, list)):
         return body
-    return _parse_json(body if type(body) is bytes else _bytes_of(body), loads)
+    return parse_json(body if type(body) is bytes else _bytes_of(body))
 
 
 def _bytes_of(body: object) -> bytes:
@@ -76,9 +74,9 @@ def _bytes_of(body: object) -> bytes:
     return bytes(body)
 
 
-def _parse_json(data: bytes, loads: Callable[[bytes], Any] | None) -> Any:
-    quick = _jiter if loads is None else loads
-    if quick is not None and quick is not json.loads:
+def parse_json(data: bytes, quick: Callable[[bytes], Any] | None = _jiter) -> Any:
+    """What JSON says, by a quick reader where there is one."""
+    if quick is not None:
         try:
             return quick(data)
         except (ValueError, RecursionError):

@@ -134,9 +134,8 @@ def read(
     stored here: whoever stores responses puts the items of `previous_response_id` into `input`
     first. Raises `ApiError`.
     """
-    settings = settings or DEFAULT_SETTINGS
-    request = neutral_responses_request(json_body(body, settings.loads))
-    return resolve(request, "responses", dialect, settings)
+    request = neutral_responses_request(json_body(body))
+    return resolve(request, "responses", dialect, settings or DEFAULT_SETTINGS)
 
 
 def neutral_responses_request(body: JsonObject) -> NeutralRequest:

@@ -26,6 +26,7 @@ from dsv4.compat.hf_tokenizers import dialect_of
 from dsv4.compat.templates import TEMPLATED, chat_template
 from dsv4.errors import EncodeError, OptionError, mismatch, short_repr
 from dsv4.request import Request
+from dsv4.tokens import IdParser
 from dsv4.types import DialectName, Effort, ToolInput
 from dsv4.version import how_to_install
 
@@ -88,8 +89,6 @@ def _message(
     tools: list[hf_tokenizers.HfTool] | None,
     dialect: DialectName | Dialect | None,
 ) -> dict[str, Any]:
-    from dsv4.tokens import IdParser
-
     ours = hf_tokenizers.tokenizer_over(tokenizer)
     before = prefix if isinstance(prefix, str) else ours.decode(prefix)
     reader = StreamParser(

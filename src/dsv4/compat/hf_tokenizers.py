@@ -6,16 +6,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast, runtime_checkable
+from typing import Any, Protocol, TypeAlias, cast
 from weakref import WeakKeyDictionary
 
 from dsv4._format.dialects import Dialect, dialect_named
 from dsv4.errors import OptionError, mismatch
-from dsv4.types import MessageInput, ToolInput
+from dsv4.tokens import Tokenizer
+from dsv4.tokens.vocabulary import dialect_of_vocabulary
+from dsv4.types import DialectName, MessageInput, ToolInput
 from dsv4.version import how_to_install
-
-if TYPE_CHECKING:
-    from dsv4.tokens import Tokenizer
 
 # What callers give, and what is used of the objects of `transformers`. These are not imported:
 # whatever has the same methods will do.
@@ -44,16 +43,6 @@ WrittenBatch: TypeAlias = Written | Sequence[Written] | SupportsToList
 HfTool: TypeAlias = ToolInput | Callable[..., object]
 
 
-@runtime_checkable
-class _KnowsDialect(Protocol):
-    """A tokenizer of dsv4."""
-
-    @property
-    def dialect(self) -> Dialect: ...
-
-    def dialect_for(self, wanted: str | Dialect | None) -> Dialect: ...
-
-
 # Tokenizers: their vocabulary and dialect.
 
 
@@ -61,7 +50,7 @@ class _KnowsDialect(Protocol):
 INSTALLED = "apply_chat_template"
 
 
-def dialect_of(tokenizer: object, wanted: str | Dialect | None = None) -> Dialect:
+def dialect_of(tokenizer: object, wanted: DialectName | Dialect | None = None) -> Dialect:
     """The dialect of prompts for a tokenizer: of `transformers`, of dsv4, or None.
 
     `wanted` is a dialect that it must fit; None to have it recognised, by its special tokens and
@@ -69,12 +58,10 @@ def dialect_of(tokenizer: object, wanted: str | Dialect | None = None) -> Dialec
     """
     if tokenizer is None:
         return dialect_named("v4" if wanted is None else wanted)
-    if isinstance(tokenizer, _KnowsDialect):
+    if isinstance(tokenizer, Tokenizer):
         return tokenizer.dialect if wanted is None else tokenizer.dialect_for(wanted)
     if wanted is None and isinstance(tokenizer.__dict__.get(INSTALLED), partial):
         return dialect_named(tokenizer.__dict__[INSTALLED].keywords["dialect"])
-    from dsv4.tokens.vocabulary import dialect_of_vocabulary
-
     return dialect_of_vocabulary(special_tokens_of(tokenizer), name_of(tokenizer), wanted)
 
 
@@ -110,8 +97,6 @@ _tokenizers: WeakKeyDictionary[object, Tokenizer] = WeakKeyDictionary()
 
 
 def tokenizer_over(tokenizer: object) -> Tokenizer:
-    from dsv4.tokens import Tokenizer
-
     if isinstance(tokenizer, Tokenizer):
         return tokenizer
     try:

@@ -393,17 +393,11 @@ class Coder:
     def _parts(self, ids: Sequence[int], dialect: Dialect) -> Iterator[str]:
         added = self._named_for(dialect).added
         specials = {added[token]: token for token in dialect.special_tokens if token in added}
-        run: list[int] = []
-        for id in ids:
-            if id not in specials:
-                run.append(id)
-                continue
-            if run:
+        for special, run in groupby(ids, specials.get):
+            if special is None:
                 yield self.decode(run)
-                run = []
-            yield specials[id]
-        if run:
-            yield self.decode(run)
+            else:
+                yield from (special for _ in run)
 
     def bytes_of(self, id: int) -> bytes:
         """The bytes that `id` stands for. Raises an `OptionError` for an unknown one."""

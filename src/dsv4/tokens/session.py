@@ -228,6 +228,9 @@ class Session:
     def snapshot(self) -> Snapshot:
         """What the session holds now, to be looked at even after it has grown."""
         self._bring_up_to_date()
+        return self._snapshot()
+
+    def _snapshot(self) -> Snapshot:
         return Snapshot(self._settled, len(self._settled.pieces), self._tail)
 
     def _bring_up_to_date(self) -> None:
@@ -399,7 +402,7 @@ class Session:
         new = self._tokenizer.attributed(prompt, self._kept(prompt, start)).counted_from(start)
         old, before = self._tail, len(self._settled.ids)
         if self._starts_over:
-            old, before = _joined(self._settled, self._tail), 0
+            old, before = self._snapshot().attributed, 0
             self._settled, self._settled_calls, self._starts_over = AttributedIds(), None, False
             self._settled_images = []
         self.rewritten = difference_between(
@@ -471,13 +474,6 @@ class Session:
 
     def _drops(self) -> bool:
         return self._request.thinking and self._request.drop_thinking
-
-
-def _joined(a: AttributedIds, b: AttributedIds) -> AttributedIds:
-    joined = AttributedIds()
-    joined.add_run(a.ids, a.pieces, a.ends)
-    joined.add_run(b.ids, b.pieces, b.ends)
-    return joined
 
 
 def _moved(dropped: Iterable[Omission], start: int) -> list[Omission]:

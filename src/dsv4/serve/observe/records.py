@@ -190,7 +190,7 @@ def _api(exchange: Exchange) -> ApiProtocol:
 
 
 def _settings(exchange: Exchange) -> ApiSettings:
-    names = {each.name for each in fields(ApiSettings)} - {"loads"}
+    names = {each.name for each in fields(ApiSettings)}
     values = {name: value for name, value in exchange.settings.items() if name in names}
     for name, value in values.items():
         if not isinstance(value, (str, int, type(None))):
