@@ -138,7 +138,8 @@ class ReleasedFunctionsV41(release.ReleasedFunctions):
     """
 
     def __init__(self, dialect: Dialect, merges_first: bool = False) -> None:
-        super().__init__(dialect)
+        # Images are placeholders before a text is encoded, so texts may spell one there.
+        super().__init__(replace(dialect, image_text_refused=False))
         self.merges_first = merges_first
 
     def _result_content(self, message: dict[str, Any]) -> Any:
@@ -174,7 +175,7 @@ class ReleasedFunctionsV41(release.ReleasedFunctions):
         texts = _without_pictures(messages)
         known = _without_pictures(context) if context else None
         rest = (drop_thinking, add_default_bos_token, reasoning_effort)
-        return self.encode_messages(texts, thinking_mode, known, *rest)
+        return super().encode_messages(texts, thinking_mode, known, *rest)
 
     def _encode_merged(
         self,
@@ -229,15 +230,7 @@ class ReleasedFunctionsV41(release.ReleasedFunctions):
         end, closed_by, calls = super().parse_tool_calls(index, text)
         return end, closed_by, [_with_namespace(call["name"], call["arguments"]) for call in calls]
 
-
-class ReleasedModuleV41:
-    """A released module of V4.1: its functions, and what it does with images before them."""
-
-    def __init__(self, dialect: Dialect, merges_first: bool = False) -> None:
-        # Images are placeholders before a text is encoded, so texts may spell one there.
-        self.functions: ReleasedFunctionsV41 = ReleasedFunctionsV41(
-            replace(dialect, image_text_refused=False), merges_first
-        )
+    # What a module does with images before it encodes text.
 
     @overload
     def encode_messages(
@@ -274,13 +267,13 @@ class ReleasedModuleV41:
     ) -> str | tuple[str, dict[str, list[dict[str, Any]]]]:
         """The prompt of a conversation, as text; with `return_multi_modal_data`, its images too."""
         texts, before = messages, context
-        if self.functions.merges_first:
+        if self.merges_first:
             images = self._images_in_order(messages, context)
         else:
             texts, images = _as_texts(messages, "messages")
             before = _as_texts(context, "context")[0] if context else None
         options = (drop_thinking, add_default_bos_token, reasoning_effort)
-        prompt = self.functions.encode_messages(texts, thinking_mode, before, *options)
+        prompt = super().encode_messages(texts, thinking_mode, before, *options)
         return (prompt, {"images": images}) if return_multi_modal_data else prompt
 
     def _images_in_order(
@@ -291,9 +284,8 @@ class ReleasedModuleV41:
         before = _with_plain_lists(context, "context") if context else []
         for name, each in (("messages", listed), ("context", before)):
             inputs.refuse_image_text(IMAGE_PLACEHOLDER, each, name, RELEASED.reasoning_fields)
-        merge = self.functions.merge_tool_messages
-        known = merge(list(before))
-        ordered = sort_tool_results_by_call_order([*known, *merge(list(listed))])
+        known, merged = map(self.merge_tool_messages, (list(before), list(listed)))
+        ordered = sort_tool_results_by_call_order([*known, *merged])
         return _without_images(ordered[len(known) :], "messages")[1]
 
     def encode_case(
@@ -310,10 +302,9 @@ class ReleasedModuleV41:
         return prompt, found["images"]
 
 
-_MODULE = ReleasedModuleV41(V4_1)
-_FUNCTIONS = _MODULE.functions
-encode_messages = _MODULE.encode_messages
-encode_case = _MODULE.encode_case
+_FUNCTIONS = ReleasedFunctionsV41(V4_1)
+encode_messages = _FUNCTIONS.encode_messages
+encode_case = _FUNCTIONS.encode_case
 _encode_messages_text = _FUNCTIONS._encode_messages_text
 render_message = _FUNCTIONS.render_message
 render_tools = _FUNCTIONS.render_tools

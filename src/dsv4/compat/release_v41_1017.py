@@ -11,10 +11,9 @@ from dsv4.compat import release_v41
 from dsv4.compat.release_v41 import *  # noqa: F403
 from dsv4.compat.release_v41 import __all__ as __all__
 
-_MODULE = release_v41.ReleasedModuleV41(V4_1_1017, merges_first=True)
-_FUNCTIONS = _MODULE.functions
-encode_messages = _MODULE.encode_messages
-encode_case = _MODULE.encode_case
+_FUNCTIONS = release_v41.ReleasedFunctionsV41(V4_1_1017, merges_first=True)
+encode_messages = _FUNCTIONS.encode_messages
+encode_case = _FUNCTIONS.encode_case
 _encode_messages_text = _FUNCTIONS._encode_messages_text
 render_message = _FUNCTIONS.render_message
 merge_tool_messages = _FUNCTIONS.merge_tool_messages
