@@ -14,11 +14,6 @@ ENGINES = ("transformers", "minijinja", "llama.cpp", "jinja2")
 # The dialects that a template writes. V3.2 is another format, with a template of its own release.
 TEMPLATED = tuple(name for name, dialect in DIALECTS.items() if dialect.layout == "v4")
 
-# Whether strings can be read as JSON: llama.cpp has neither such a filter nor a test for one.
-_READS_JSON: dict[str, str] = dict.fromkeys(
-    ("transformers", "minijinja", "jinja2"), '"fromjson" is filter'
-)
-
 _GENERATION = ("{%- generation -%}", "{%- endgeneration -%}")
 
 
@@ -42,7 +37,8 @@ def chat_template(dialect: DialectName | Dialect = "v4", engine: str = "transfor
         )
     words = [
         *_words(dialect),
-        ("READS_JSON", _READS_JSON.get(engine, "false")),
+        # Whether strings can be read as JSON: llama.cpp has no such filter, nor a test for one.
+        ("READS_JSON", "false" if engine == "llama.cpp" else '"fromjson" is filter'),
         # llama.cpp sets `enable_thinking` for every request: there, `thinking` counts before it.
         ("ENABLES_UNASKED", _literal(engine == "llama.cpp")),
     ]
