@@ -12,8 +12,6 @@ from dsv4._cli.command_output import DONE, FINDINGS, Failure, json_text, write_t
 from dsv4._cli.conversation_files import read_one_request
 from dsv4._cli.option_fields import option, switch
 
-SERVERS = ("vllm", "sglang", "sglang-completions", "llamacpp")
-
 
 @dataclass(kw_only=True)
 class GrammarOptions(ConversationOptions, OutputOption):

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import escape
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, NamedTuple
 
 from dsv4._view.characters import terminal_safe_lines
@@ -18,28 +18,46 @@ Decode = Callable[[Sequence[int]], str]
 # How sure the model was, as five shades: a token belongs to the first whose bound it is above.
 SHADES = (-0.1, -0.7, -2.3, -4.6)
 # The same on a terminal, from its calmest green to red; and what is not trained on.
-_ANSI = ("32", "92", "93", "33", "31")
-_UNTRAINED, _WRITTEN, _NOTE, _HEAD = "35", "90", "3;33", "1"
+_SHADE_CODES = {
+    **{str(n): code for n, code in enumerate(("32", "92", "93", "33", "31"))},
+    **{"untrained": "35", "written": "90"},
+}
+_NOTE, _HEAD = "3;33", "1"
 # Of a long prompt, so many characters are shown at each end unless all are asked for.
 _SHOWN = 300
 
 
 class ShownTurn(NamedTuple):
-    """A turn: its call, which trajectory it is in, and its tokens in runs of one shade."""
+    """A turn: the number of its trajectory, its call, what is known of it, remarks on it, and its
+    tokens in runs of one shade."""
 
     trajectory: int
-    turn: Mapping[str, Any]
-    runs: list[tuple[str, str]]  # (a shade: "written", "untrained" or a number), text
+    call: str
+    facts: str
+    notes: Sequence[Mapping[str, Any]]
+    runs: Sequence[tuple[str, str]]  # (a shade: "written", "untrained" or a number), text
 
 
-def shown_turns(session: Mapping[str, Any], decode: Decode) -> Iterator[ShownTurn]:
-    """Every turn once, in the order of the trajectories: those that share turns come after them."""
-    names: set[str] = set()
-    for number, one in enumerate(session["trajectories"]):
+class ShownSession(NamedTuple):
+    """Every turn once, in the order of the trajectories, and the remarks on none of them."""
+
+    turns: list[ShownTurn]
+    notes: list[Mapping[str, Any]]
+
+
+def shown_session(session: Mapping[str, Any], decode: Decode) -> ShownSession:
+    """What there is to show: turns that trajectories share come where they are first."""
+    notes: dict[str | None, list[Mapping[str, Any]]] = {}
+    for note in session["notes"]:
+        notes.setdefault(note["call"], []).append(note)
+    turns: dict[str, ShownTurn] = {}
+    for number, one in enumerate(session["trajectories"], 1):
         for turn in one["turns"]:
-            if turn["call"] not in names:
-                names.add(turn["call"])
-                yield ShownTurn(number, turn, list(_runs(one, turn, decode)))
+            call = turn["call"]
+            if call not in turns:
+                facts, runs = ", ".join(_facts(turn)), list(_runs(one, turn, decode))
+                turns[call] = ShownTurn(number, call, facts, notes.pop(call, []), runs)
+    return ShownSession(list(turns.values()), list(chain.from_iterable(notes.values())))
 
 
 def _runs(
@@ -86,13 +104,6 @@ def _summary(session: Mapping[str, Any]) -> str:
     return ", ".join(facts)
 
 
-def _notes_by_call(session: Mapping[str, Any]) -> dict[str | None, list[Mapping[str, Any]]]:
-    notes: dict[str | None, list[Mapping[str, Any]]] = {}
-    for note in session["notes"]:
-        notes.setdefault(note["call"], []).append(note)
-    return notes
-
-
 def _shortened(text: str, full: bool) -> str:
     if full or len(text) <= 2 * _SHOWN:
         return text
@@ -101,19 +112,13 @@ def _shortened(text: str, full: bool) -> str:
 
 def session_facts(session: Mapping[str, Any], decode: Decode) -> dict[str, Any]:
     """The session as JSON, for a page that draws it itself."""
-    notes = _notes_by_call(session)
+    shown = shown_session(session, decode)
     turns = [
-        {
-            "trajectory": turn.trajectory + 1,
-            "call": turn.turn["call"],
-            "facts": ", ".join(_facts(turn.turn)),
-            "notes": notes.pop(turn.turn["call"], []),
-            "runs": [[shade, _shortened(text, False)] for shade, text in turn.runs],
-        }
-        for turn in shown_turns(session, decode)
+        {**turn._asdict(), "runs": [[shade, _shortened(text, False)] for shade, text in turn.runs]}
+        for turn in shown.turns
     ]
-    rest = [note for rows in notes.values() for note in rows]
-    return {"id": session["id"], "summary": _summary(session), "turns": turns, "notes": rest}
+    facts = {"id": session["id"], "summary": _summary(session)}
+    return {**facts, "turns": turns, "notes": shown.notes}
 
 
 # For a terminal.
@@ -128,23 +133,20 @@ def session_lines(
         safe = terminal_safe_lines(text)
         return f"\x1b[{code}m{safe}\x1b[0m" if color and safe else safe
 
-    notes = _notes_by_call(session)
+    shown = shown_session(session, decode)
     yield styled(f"session {session['id']}", _HEAD) + f": {_summary(session)}\n"
-    before = -1
-    for turn in shown_turns(session, decode):
-        if turn.trajectory != before:
-            yield "\n" + styled(f"── trajectory {turn.trajectory + 1} ", _HEAD) + "\n"
-            before = turn.trajectory
-        yield styled(f"{turn.turn['call']}  {', '.join(_facts(turn.turn))}\n", _HEAD)
-        for note in notes.pop(turn.turn["call"], ()):
-            yield styled(f"  {note['kind']}: {note['message']}\n", _NOTE)
-        for shade, text in turn.runs:
-            code = {"written": _WRITTEN, "untrained": _UNTRAINED}.get(shade)
-            text = _shortened(text, full) if shade == "written" else text
-            mark = "" if color or shade == "written" else "▸"
-            yield mark + styled(text, code or _ANSI[int(shade)])
-        yield "\n"
-    for note in (note for rest in notes.values() for note in rest):
+    for trajectory, turns in groupby(shown.turns, lambda turn: turn.trajectory):
+        yield "\n" + styled(f"── trajectory {trajectory} ", _HEAD) + "\n"
+        for turn in turns:
+            yield styled(f"{turn.call}  {turn.facts}\n", _HEAD)
+            for note in turn.notes:
+                yield styled(f"  {note['kind']}: {note['message']}\n", _NOTE)
+            for shade, text in turn.runs:
+                text = _shortened(text, full) if shade == "written" else text
+                mark = "" if color or shade == "written" else "▸"
+                yield mark + styled(text, _SHADE_CODES[shade])
+            yield "\n"
+    for note in shown.notes:
         yield styled(f"{note['call'] or ''}  {note['kind']}: {note['message']}\n", _NOTE)
 
 
@@ -154,21 +156,16 @@ def session_lines(
 SESSION_STYLE = read_style("session_view")
 
 
-def session_html(session: Mapping[str, Any], decode: Decode) -> str:
-    """The session as a part of a page."""
-    return f'<section class="session">{"".join(_html_parts(session, decode))}</section>'
-
-
 def session_page(session: Mapping[str, Any], decode: Decode) -> str:
     """The session as a whole page."""
     title = escape(f"session {session['id']}")
     head = f'<meta charset="utf-8"><title>{title}</title><style>{PAGE_STYLE}{SESSION_STYLE}</style>'
-    body = session_html(session, decode)
+    body = f'<section class="session">{"".join(_html_parts(session, decode))}</section>'
     return f'<!doctype html>\n<html lang="en"><head>{head}</head><body>{body}</body></html>\n'
 
 
 def _html_parts(session: Mapping[str, Any], decode: Decode) -> Iterator[str]:
-    notes = _notes_by_call(session)
+    shown = shown_session(session, decode)
     yield f"<h1>session {escape(session['id'])}</h1><p>{escape(_summary(session))}</p>"
     legend = "".join(
         f'<span class="s{n}"> {words} </span>'
@@ -176,18 +173,14 @@ def _html_parts(session: Mapping[str, Any], decode: Decode) -> Iterator[str]:
     )
     untrained = '<span class="untrained"> not trained on </span>'
     yield f"<p>sampled, by probability: {legend} {untrained}</p>"
-    before = -1
-    for turn in shown_turns(session, decode):
-        if turn.trajectory != before:
-            before = turn.trajectory
-            yield f"<h2>trajectory {before + 1}</h2>"
-        facts = escape(", ".join(_facts(turn.turn)))
-        yield f'<p><b>{escape(turn.turn["call"])}</b> <span class="facts">{facts}</span></p>'
-        for note in notes.pop(turn.turn["call"], ()):
-            yield _html_note(note)
-        yield f"<pre>{''.join(_html_run(*run) for run in turn.runs)}</pre>"
-    for note in (note for rest in notes.values() for note in rest):
-        yield _html_note(note)
+    for trajectory, turns in groupby(shown.turns, lambda turn: turn.trajectory):
+        yield f"<h2>trajectory {trajectory}</h2>"
+        for turn in turns:
+            facts = f'<span class="facts">{escape(turn.facts)}</span>'
+            yield f"<p><b>{escape(turn.call)}</b> {facts}</p>"
+            yield from map(_html_note, turn.notes)
+            yield f"<pre>{''.join(_html_run(*run) for run in turn.runs)}</pre>"
+    yield from map(_html_note, shown.notes)
 
 
 def _html_run(shade: str, text: str) -> str:
