@@ -171,7 +171,7 @@ class TestFix:
                 {"role": "user", "contents": "Hi"},
                 {"role": "assistant", "content": None, "function_call": call},
                 {"role": "function", "name": "f", "content": "42"},
-                assistant("Well", prefix=True),
+                assistant("Well"),
                 user(),
             ],
             "functions": [{"name": "f"}],
@@ -192,7 +192,7 @@ class TestFix:
             "tools": [{"type": "function", "function": {"name": "f"}}],
             "thinking": {"type": "disabled"},
         }
-        assert len(done.stderr.splitlines()) == 6
+        assert len(done.stderr.splitlines()) == 5
         assert printed("check", stdin=done.stdout) == "nothing found\n"
 
     def test_what_is_right_stays_as_it_is(self) -> None:
@@ -210,7 +210,6 @@ class TestFix:
         ("body", "fixed"),
         [
             ([system(""), system("A"), user()], [system("A"), user()]),
-            ([user(), assistant("a", wo_eos=True), user()], None),
             (
                 {"messages": [user()], "function_call": {"name": "f"}},
                 {
@@ -219,11 +218,11 @@ class TestFix:
                 },
             ),
         ],
-        ids=["an empty system message", "wo_eos", "function_call"],
+        ids=["an empty system message", "function_call"],
     )
     def test_without_guessing(self, body: Any, fixed: Any) -> None:
         done = dsv4("check", "--fix", stdin=json.dumps(body))
-        assert json.loads(done.stdout) == (body if fixed is None else fixed)
+        assert json.loads(done.stdout) == fixed
 
     def test_never_in_place(self, tmp_path: Path) -> None:
         file = tmp_path / "a.json"

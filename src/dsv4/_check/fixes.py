@@ -108,15 +108,6 @@ def _with_other_name(request: RequestBody, old: str, new: str, value: object) ->
     return {**renamed, new: value}
 
 
-def _same_tools(request: RequestBody) -> RequestBody | None:
-    """A tool that is declared twice, in the same words."""
-    tools = request.get("tools")
-    if not isinstance(tools, list):
-        return None
-    unique = [tool for n, tool in enumerate(tools) if tool not in tools[:n]]
-    return {**request, "tools": unique} if len(unique) < len(tools) else None
-
-
 # The messages.
 
 
@@ -222,17 +213,6 @@ def _is_plain_system(message: object) -> bool:
     )
 
 
-def _closed_turns(messages: Messages) -> Messages:
-    """Turns that are to be continued, and are not the last. With `wo_eos`, which only the format
-    itself has, one is meant to lack its end."""
-    return [
-        {n: v for n, v in message.items() if n != "prefix"}
-        if index < len(messages) - 1 and role_of(message) == "assistant"
-        else message
-        for index, message in enumerate(messages)
-    ]
-
-
 def _names(messages: Messages) -> Messages:
     """Fields under a name that can only mean one thing, where that is missing."""
     return list(map(_renamed, messages))
@@ -276,11 +256,9 @@ _FIXES: Sequence[tuple[str, Callable[[RequestBody], RequestBody | None]]] = (
     ("changed enable_thinking to thinking", _thinking),
     ("changed functions to tools", _functions),
     ("changed function_call to tool_choice", _function_choice),
-    ("removed a tool that was declared twice", _same_tools),
     ("renamed misspelled fields", _of_messages(_names)),
     ("changed function_call to tool_calls", _of_messages(_old_calls)),
     ("moved reasoning and calls out of the text of answers", _of_messages(_leaked_markup)),
     ("added the missing tool_call_id of results", _of_messages(_ids_of_results)),
     ("joined the system messages", _of_messages(_one_system)),
-    ("removed prefix from earlier turns", _of_messages(_closed_turns)),
 )

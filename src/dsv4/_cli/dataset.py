@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import Field, asdict, dataclass, fields
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Any
 
 from dsv4._cli.command_options import EncodingOptions
 from dsv4._cli.command_output import (
@@ -22,7 +22,7 @@ from dsv4._cli.command_output import (
 from dsv4._cli.command_texts import ADVICE
 from dsv4._cli.conversation_files import encoding_overrides, read_session
 from dsv4._cli.dataset_proof import prove_files
-from dsv4._cli.option_fields import add_options, argument, option, options_of, positive_integer
+from dsv4._cli.option_fields import add_options, argument, details_of, option, options_of
 from dsv4.dataset import dataset_notes as notes
 from dsv4.dataset.dataset_notes import MOST_COMPARED
 
@@ -55,23 +55,10 @@ def _add_flag(parser: argparse.ArgumentParser, field: Field[Any]) -> None:
     from dsv4.dataset.output_formats import TRAINERS
 
     flag = field.metadata["flag"] or f"--{field.name.replace('_', '-')}"
-    kind = OPTION_TYPES[field.name]
-    described: dict[str, Any] = {
-        "help": field.metadata["help"],
-        "dest": field.name,
-        "default": argparse.SUPPRESS,
-    }
-    if kind is bool:
-        parser.add_argument(flag, action="store_true", **described)
-        return
-    choices = _CHOICES.get(field.name, get_args(kind) if get_origin(kind) is Literal else None)
-    if field.name == "trainer":
-        choices = tuple(TRAINERS)
-    metavar = field.metadata["metavar"]
-    type: Callable[[str], Any] = _READERS.get(
-        field.name, positive_integer if int in get_args(kind) else str
-    )
-    parser.add_argument(flag, choices=choices, metavar=metavar, type=type, **described)
+    about = {name: field.metadata[name] for name in ("help", "metavar") if field.metadata[name]}
+    own = {"choices": tuple(TRAINERS)} if field.name == "trainer" else _OWN_DETAILS.get(field.name)
+    details = {**details_of(OPTION_TYPES[field.name]), **(own or {}), **about}
+    parser.add_argument(flag, dest=field.name, default=argparse.SUPPRESS, **details)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -133,11 +120,14 @@ def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-_CHOICES = {
-    "format": ("jsonl", "jsonl.gz", "jsonl.zst", "parquet", "megatron", "numpy"),
-    "policy": ("assistant", "last_turn", "answers", "calls"),
+# What argparse must know of flags beside what follows from their types.
+_OWN_DETAILS: dict[str, dict[str, Any]] = {
+    "format": {"choices": ("jsonl", "jsonl.gz", "jsonl.zst", "parquet", "megatron", "numpy")},
+    "policy": {"choices": ("assistant", "last_turn", "answers", "calls")},
+    "split": {"type": _split},
+    "ignore": {"type": _names},
+    "carry": {"type": _names},
 }
-_READERS = {"split": _split, "ignore": _names, "carry": _names}
 
 
 def _closing_lines(summary: Summary, output: str, options: DatasetOptions) -> Iterator[str]:

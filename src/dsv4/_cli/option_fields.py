@@ -90,17 +90,19 @@ def _own_first(options: type) -> Iterator[Field[Any]]:
 def _details(each: Field[Any], kind: Any) -> dict[str, Any]:
     """What follows from the type and the default of a field."""
     kind = _without_none(kind)
+    if kind is bool or each.metadata["names"] == ():
+        return details_of(kind)
     default = each.default_factory() if callable(each.default_factory) else each.default
+    if get_origin(kind) is list:
+        return {"action": "append", "default": default, **details_of(get_args(kind)[0])}
+    return {"default": default, **details_of(kind)}
+
+
+def details_of(kind: Any) -> dict[str, Any]:
+    """What argparse must know of an option whose value is of a type."""
+    kind = _without_none(kind)
     if kind is bool:
         return {"action": "store_true"}
-    if each.metadata["names"] == ():
-        return _details_of_value(kind)
-    if get_origin(kind) is list:
-        return {"action": "append", "default": default, **_details_of_value(get_args(kind)[0])}
-    return {"default": default, **_details_of_value(kind)}
-
-
-def _details_of_value(kind: Any) -> dict[str, Any]:
     if get_origin(kind) is Literal:
         return {"choices": get_args(kind)}
     return {"type": positive_integer} if kind is int else {}
