@@ -34,7 +34,6 @@ const ANSWER = {
   ],
   message: { finish: "stop" },
   events: 4,
-  strict: { accepts: true, message: null },
 };
 const trace = new Trace(ANSWER, TEXT, STATES);
 

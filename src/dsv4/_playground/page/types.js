@@ -35,18 +35,12 @@
  */
 
 /**
- * What the strict grammar says of the whole text.
- * @typedef {{ accepts: boolean, position?: number, problem?: string, message?: object | null }} StrictResult
- */
-
-/**
  * The answer of api/trace. `completion_trace.py` describes its fields.
  * @typedef {{
  *   length: number, steps: number, cuts: number[] | null,
  *   knots: [number, number, number, number, boolean][],
  *   holds: [number | null, string][],
  *   rows: TraceRow[], message: TracedMessage, events: number, like_answer: boolean,
- *   strict: StrictResult,
  * }} TraceAnswer
  */
 
@@ -231,17 +225,10 @@
  */
 
 /**
- * A client of the answer of api/cache: what a conversation costs with it.
- * @typedef {{
- *   name: string, title: string, computed: number, prompted: number, lost: number,
- * }} CacheVariant
- */
-
-/**
  * The answer of api/cache.
  * @typedef {{
- *   unit: string, variant: string, variants: CacheVariant[], turns: CacheTurn[],
- *   no_tokens: string | null, left_out: number,
+ *   unit: string, turns: CacheTurn[], no_tokens: string | null, left_out: number,
+ *   computed: number, prompted: number,
  * }} CacheAnswer
  */
 
