@@ -14,7 +14,7 @@ from builders import Model, assistant, image, system, user
 from dsv4._view.characters import terminal_safe, width_of
 from dsv4._view.html_page import css_classes_and_text, html_page
 from dsv4._view.terminal_lines import ansi_lines, terminal_lines
-from dsv4._view.view_rows import HEAD_LINES, MOVED, maybe_folded, roles_in, view_of
+from dsv4._view.view_rows import HEAD_LINES, MOVED, folded_row, roles_in, view_of
 from dsv4.tokens import Tokenizer
 from test_image_ids import SCREENSHOT
 
@@ -147,14 +147,15 @@ class TestFolding:
     def test_a_long_text_is_cut_into_two(self) -> None:
         for text in ("line\n" * 100, "x" * 10_000, "a  b\n" * 3 + "y" * 9_000):
             row = view_of(dsv4.encode([user(text)])).rows[2]
-            folded = maybe_folded(row)
-            assert folded is not None
+            folded = folded_row(row)
+            assert folded.summary
             both = [s.text for line in (*folded.head, *folded.rest) for s in line]
             assert "".join(both) == "".join(s.text for line in row.lines for s in line)
             assert len(folded.head) <= HEAD_LINES
 
     def test_a_short_one_is_not(self) -> None:
-        assert maybe_folded(view_of(dsv4.encode([user("Hi\n" * 16)])).rows[2]) is None
+        row = view_of(dsv4.encode([user("Hi\n" * 16)])).rows[2]
+        assert folded_row(row) == (row.lines, (), None)
 
 
 def test_a_notebook_shows_a_prompt() -> None:

@@ -28,7 +28,7 @@ from dsv4._playground.page_request import (
 from dsv4._playground.provenance import JsonSource, SourceSpan, spans_of, spans_of_texts
 from dsv4._view.html_page import css_classes_and_text
 from dsv4._view.image_captions import ImageCount
-from dsv4._view.view_rows import Line, Segment, View, ViewRow, maybe_folded, view_of
+from dsv4._view.view_rows import Line, Segment, View, ViewRow, folded_row, view_of
 from dsv4.api import convert
 from dsv4.errors import Error, ImageError, Location, mismatch
 from dsv4.profiles import compare, render
@@ -220,7 +220,7 @@ class PageRow:
         self._cutter = cutter
         self._source = source
         self._tokens: list[int] = []
-        head, rest, fold = _folded_parts(row)
+        head, rest, fold = folded_row(row)
         self.sent: dict[str, Any] = {
             "message": row.message,
             "role": row.role,
@@ -265,16 +265,6 @@ class PageRow:
 
 def _image_to_json(image: ImageCount) -> dict[str, Any]:
     return {**image.to_dict(), "caption": image.caption, "thumbnail": image.thumbnail}
-
-
-def _folded_parts(row: ViewRow) -> tuple[tuple[Line, ...], tuple[Line, ...], str | None]:
-    """What is shown of a row, what is folded away, and what stands for that."""
-    if row.summary:
-        return (), row.lines, row.summary
-    folded = maybe_folded(row)
-    if folded is None:
-        return row.lines, (), None
-    return folded.head, folded.rest, folded.summary
 
 
 # The prompts of a request.

@@ -12,7 +12,7 @@ from html import escape
 
 from dsv4._encode.prompt import Prompt
 from dsv4._view.style_files import read_style
-from dsv4._view.view_rows import Line, Segment, View, ViewRow, maybe_folded, view_of
+from dsv4._view.view_rows import Line, Segment, View, ViewRow, folded_row, view_of
 
 PAGE_STYLE = read_style("page_frame")
 STYLE = read_style("prompt_view")
@@ -73,22 +73,18 @@ def _list(rows: Iterable[ViewRow], place: str) -> Iterator[str]:
 def _row(row: ViewRow, opens: bool, unfold: bool, id: str, place: str) -> Iterator[str]:
     yield f'<span class="{_classes(row, opens)}">'
     yield _label(row, opens, place)
-    folded = None if row.summary else maybe_folded(row)
-    if row.summary:
-        yield from fold_html(row.summary, "".join(map(_line, row.lines)), unfold, id)
-    elif folded:
-        yield "".join(map(_line, folded.head))
-        yield from fold_html(folded.summary, "".join(map(_line, folded.rest)), unfold, id)
-    else:
-        yield "".join(map(_line, row.lines))
+    folded = folded_row(row)
+    yield "".join(map(_line, folded.head))
+    if folded.summary:
+        yield from _fold(folded.summary, "".join(map(_line, folded.rest)), unfold, id)
     for image in row.images:
-        yield image_html(image.caption, image.thumbnail)
+        yield _image(image.caption, image.thumbnail)
     if row.ghost or row.note:
         yield f'<i class="note">{escape(str(row.ghost or row.note))}</i>'
     yield "</span>"
 
 
-def image_html(caption: str, thumbnail: str) -> str:
+def _image(caption: str, thumbnail: str) -> str:
     """What is known of an image, and the picture if there is one."""
     drawn = f'<img src="{thumbnail}" alt="{escape(caption)}">' if thumbnail else ""
     return f'<i class="note image">{escape(caption)}</i>{drawn}'
@@ -110,7 +106,7 @@ def _label(row: ViewRow, opens: bool, place: str) -> str:
     return f'<i class="label">{name}<i>{escape(row.field)}</i><i class="count">{count}</i></i>'
 
 
-def fold_html(summary: str, text: str, unfold: bool, id: str) -> Iterator[str]:
+def _fold(summary: str, text: str, unfold: bool, id: str) -> Iterator[str]:
     """Text that shows when a box is ticked: that needs no script, and stays in the line."""
     state = " checked" if unfold else ""
     yield f'<input type="checkbox" class="fold" id="f{id}"{state}>'

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from dsv4._view.characters import width_of
 from dsv4._view.style_files import ANSI_CODES
-from dsv4._view.view_rows import Line, Segment, View, ViewRow, maybe_folded
+from dsv4._view.view_rows import Line, Segment, View, ViewRow, folded_row
 
 # Where there are no colours, signs say what they would.
 SIGNS = {"flag": ("!!", "!!"), **dict.fromkeys([s for s in ANSI_CODES if "pill" in s], ("⟦", "⟧"))}
@@ -97,14 +97,10 @@ def _count(row: ViewRow) -> str:
 
 
 def _shown_lines(row: ViewRow, unfold: bool) -> Iterator[Line]:
-    hint = "(--full shows it all)"
-    if row.summary is not None and not unfold:
-        yield (Segment(f"▸ {row.summary} {hint}", "margin"),)
-    elif (folded := maybe_folded(row)) and not unfold:
-        yield from folded.head
-        yield (Segment(f"▸ {folded.summary} {hint}", "margin"),)
-    else:
-        yield from row.lines
+    folded = folded_row(row)
+    yield from row.lines if unfold else folded.head
+    if folded.summary and not unfold:
+        yield (Segment(f"▸ {folded.summary} (--full shows it all)", "margin"),)
     for image in row.images:
         yield (Segment(f"▣ {image.caption}", "note"),)
     if row.ghost or row.note:

@@ -422,34 +422,33 @@ HEAD_CHARACTERS = 1_200
 
 
 class FoldedRow(NamedTuple):
-    """The beginning of a row and the rest of it, and what is said of the rest.
-
-    `is_cut` says that the rest begins in the middle of a line.
-    """
+    """The beginning of a row and the rest of it, which may begin in the middle of a line, and what
+    is said of the rest: None where all of the row is its beginning."""
 
     head: tuple[Line, ...]
-    rest: tuple[Line, ...]
-    summary: str
-    is_cut: bool
+    rest: tuple[Line, ...] = ()
+    summary: str | None = None
 
 
-def maybe_folded(row: ViewRow) -> FoldedRow | None:
+def folded_row(row: ViewRow) -> FoldedRow:
     """A row in two, where its beginning is enough."""
+    if row.summary is not None:
+        return FoldedRow((), row.lines, row.summary)
     characters = sum(map(_line_size, row.lines))
     if len(row.lines) <= MOST_LINES and characters <= MOST_CHARACTERS:
-        return None
+        return FoldedRow(row.lines)
     space = HEAD_CHARACTERS
     for n, line in enumerate(row.lines[:HEAD_LINES]):
         if _line_size(line) > space:
             begin, end = _cut_line(line, space)
-            return _folded((*row.lines[:n], begin), (end, *row.lines[n + 1 :]), is_cut=True)
+            return _folded((*row.lines[:n], begin), (end, *row.lines[n + 1 :]))
         space -= _line_size(line)
-    return _folded(row.lines[:HEAD_LINES], row.lines[HEAD_LINES:], is_cut=False)
+    return _folded(row.lines[:HEAD_LINES], row.lines[HEAD_LINES:])
 
 
-def _folded(head: tuple[Line, ...], rest: tuple[Line, ...], is_cut: bool) -> FoldedRow:
+def _folded(head: tuple[Line, ...], rest: tuple[Line, ...]) -> FoldedRow:
     lines = f"{len(rest):,} more line{'s' * (len(rest) != 1)}"
-    return FoldedRow(head, rest, f"{lines}, {sum(map(_line_size, rest)):,} characters", is_cut)
+    return FoldedRow(head, rest, f"{lines}, {sum(map(_line_size, rest)):,} characters")
 
 
 def _line_size(line: Line) -> int:
