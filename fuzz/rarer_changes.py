@@ -8,6 +8,7 @@ id, is a text that repeats itself, of a server that makes up an id for each even
 from __future__ import annotations
 
 import gzip
+import json
 import math
 import re
 from collections.abc import Callable
@@ -433,7 +434,208 @@ def statuses(plan: Plan) -> None:
     plan.status = plan.rng.choice(["200 ", "200 Fine", "201 Created", "203 Changed"])
 
 
+# What others call all this.
+
+OTHER_REASONS = (
+    *(("STOP", "TOOL_CALLS"), ("stop_sequence", "tool_use"), ("normal", "function_call")),
+    *(("FinishReason.STOP", "FinishReason.TOOL_CALLS"), ("completed", "completed")),
+    *(("Stop", "ToolCalls"), ("COMPLETE", "TOOL_CALL"), ("stop", "tool-calls")),
+)
+
+
+@on_events("a reason in the words of others", "finish")
+def other_reasons(plan: Plan) -> None:
+    """As Gemini, Qianfan, Cohere and text-generation servers say it, and Python prints it."""
+    words = dict(zip(("stop", "tool_calls"), plan.rng.choice(OTHER_REASONS), strict=True))
+    for choice in choices(plan):
+        if choice.get("finish_reason"):
+            choice["finish_reason"] = words.get(choice["finish_reason"], choice["finish_reason"])
+
+
+@on_events("the reason in another place", "choice form")
+def other_place(plan: Plan) -> None:
+    """In the delta or beside the choices, or under a name of Messages or Ollama."""
+    name = plan.rng.choice(["", "event", "stop_reason", "done_reason", "finish_details", "type"])
+    for event in plan.events:
+        for choice in choices_of(event):
+            reason = choice.pop("finish_reason", None)
+            holder = choice.get("delta") or choice.get("message")
+            if name == "type":
+                choice["finish_reason"] = reason and {"type": reason}
+            elif name == "" and isinstance(holder, dict):
+                holder["finish_reason"] = reason
+            elif reason and name == "finish_details":
+                choice[name] = {"type": reason}
+            elif reason:
+                place = choice if name.endswith("_reason") else event
+                place[name if name.endswith("_reason") else "finish_reason"] = reason
+
+
+def flagged(name: str, **flags: Any) -> Change:
+    @on_events(
+        f"content that says that it is reasoning, by {name}",
+        "reasoning",
+        lambda plan: has_reasoning(plan) and streams(plan),
+    )
+    def change(plan: Plan) -> None:
+        for delta in deltas(plan):
+            if delta.get("reasoning_content"):
+                delta |= {"content": delta.pop("reasoning_content"), **flags}
+
+    return change
+
+
+@on_events("content under another name of its own", "content", has_content)
+def content_elsewhere(plan: Plan) -> None:
+    name = plan.rng.choice(["delta_content", "output_text", "generated_text", "responseText"])
+    for delta in deltas(plan):
+        if delta.get("content"):
+            delta[name] = delta.pop("content")
+
+
+@on_events("calls under another name of their own", "call place", has_calls)
+def calls_elsewhere(plan: Plan) -> None:
+    name = plan.rng.choice(["function_calls", "tool_call", "toolCallChunks", "tool_uses"])
+    for delta in deltas(plan):
+        if delta.get("tool_calls"):
+            delta[name] = delta.pop("tool_calls")
+
+
+@on_events("the list of calls is a text", "call place", has_calls)
+def calls_as_text(plan: Plan) -> None:
+    """As gateways write that know no lists in the fields of their own."""
+    for delta in deltas(plan):
+        if delta.get("tool_calls"):
+            delta["tool_calls"] = json.dumps(delta["tool_calls"])
+
+
+@on_events("calls in the words of others", "arguments name", has_calls)
+def other_words(plan: Plan) -> None:
+    """As libraries for agents call the parts of a call."""
+    how = plan.rng.randrange(4)
+    for piece in call_pieces(plan):
+        function = piece.get("function")
+        if not isinstance(function, dict):
+            continue
+        if how == 0:
+            piece["function"] = json.dumps(function)
+        elif how == 1:
+            names = {"name": "tool_name", "arguments": "args"}
+            piece["function"] = {names.get(name, name): function[name] for name in function}
+        elif how == 2 and piece.get("id"):
+            piece["call_id"] = piece.pop("id")
+        elif how == 3:
+            names = {"name": "toolName", "arguments": "args"}
+            del piece["function"]
+            piece |= {names.get(name, name): function[name] for name in function}
+            if piece.get("id"):
+                piece["toolCallId"] = piece.pop("id")
+
+
+@on_events("counts in the words of others", "usage names")
+def other_counts(plan: Plan) -> None:
+    """As libraries in TypeScript, Gemini and Ollama call them."""
+    names = plan.rng.choice(
+        [
+            ("usage", "promptTokens", "completionTokens"),
+            ("usage", "inputTokens", "outputTokens"),
+            ("usageMetadata", "promptTokenCount", "candidatesTokenCount"),
+            ("token_usage", "prompt_tokens", "completion_tokens"),
+            ("", "prompt_eval_count", "eval_count"),
+        ]
+    )
+    for event in plan.events:
+        usage = event.get("usage")
+        if isinstance(usage, dict) and {"prompt_tokens", "completion_tokens"} <= usage.keys():
+            counts = {names[1]: usage["prompt_tokens"], names[2]: usage["completion_tokens"]}
+            del event["usage"]
+            event |= {names[0]: counts} if names[0] else counts
+
+
+@on_events("choices by their numbers", "choice form")
+def choices_by_number(plan: Plan) -> None:
+    """As PHP writes a list with a gap."""
+    for event in plan.events:
+        if choices_of(event):
+            event["choices"] = {str(n): choice for n, choice in enumerate(event["choices"])}
+
+
+@on_events("an event wrapped as a text", "wrapping")
+def wrapped_text(plan: Plan) -> None:
+    for n, event in enumerate(plan.events):
+        event.pop(PIECE, None)
+        plan.events[n] = {"event": "message", "data": json.dumps(event)}
+
+
+@on_events("the names of Tencent's own route", "wrapping")
+def capitals(plan: Plan) -> None:
+    for n, event in enumerate(plan.events):
+        event.pop(PIECE, None)
+        plan.events[n] = {"Response": {name.capitalize(): event[name] for name in event}}
+
+
+@on_body("gzip, twice", "coding")
+def packed_twice(plan: Plan) -> None:
+    """As a cache compresses what its server had compressed."""
+    plan.body = gzip.compress(gzip.compress(plan.body))
+    plan.headers.append(("content-encoding", "gzip, gzip"))
+
+
+@on_body("gzip, and nothing says so", "coding")
+def packed_in_silence(plan: Plan) -> None:
+    plan.body = gzip.compress(plan.body)
+
+
+@on_events("a claim to have ended beside what failed", "damage", streams)
+def failed_beside(plan: Plan) -> None:
+    """As gateways fill in what their clients ask for."""
+    how = plan.rng.choice(
+        [
+            {"success": False, "msg": "gone"},
+            {"status": 500, "message": "gone"},
+            {"code": "DataInspectionFailed", "message": "gone"},
+            {"type": "error", "message": "gone"},
+            {"errors": [{"message": "gone"}]},
+            {"error_message": "gone"},
+        ]
+    )
+    found = [n for n, event in enumerate(plan.events) if PIECE in event]
+    n = plan.rng.choice(found) if found else 1
+    plan.events[n:] = [{**plan.event({}, plan.finish), **how}]
+
+
 RARER_KEEPING: tuple[Change, ...] = (
+    other_reasons,
+    other_place,
+    *(
+        setting(
+            f"{field} in place of reasoning", "reasoning", has_reasoning, reasoning_fields=(field,)
+        )
+        for field in ("thoughts", "thinkingContent", "reasoning_output", "cot")
+    ),
+    flagged("a flag", reasoning=True),
+    flagged("its type", type="thinking"),
+    flagged("Google's", extra_content={"google": {"thought": True}}),
+    content_elsewhere,
+    content_as("content as a value", lambda text: [{"type": "text", "text": {"value": text}}]),
+    content_as("content as a piece of a text", lambda text: [{"type": "text_delta", "text": text}]),
+    content_as("content as Gemini's parts", lambda text: {"parts": [{"text": text}]}),
+    calls_elsewhere,
+    calls_as_text,
+    other_words,
+    other_counts,
+    choices_by_number,
+    wrapped_text,
+    capitals,
+    packed_twice,
+    packed_in_silence,
+    setting("DATA: in capitals", "frame", streams, frame=lambda text: f"DATA: {text}\n\n"),
+    setting("a space before the colon", "frame", streams, frame=lambda text: f"data : {text}\n\n"),
+    setting(
+        "the text of an event", "frame", streams, frame=lambda text: f"data: {json.dumps(text)}\n\n"
+    ),
+    setting("a list of one event", "frame", streams, frame=lambda text: f"data: [{text}]\n\n"),
+    setting("[EOS] in place of [DONE]", "done", streams, done="data: [EOS]\n\n"),
     heads_first,
     heads_twice,
     ids_behind,
@@ -642,6 +844,7 @@ def of_gemini(texts: list[str]) -> list[JsonObject]:
 
 
 RARER_DAMAGING: tuple[Change, ...] = (
+    failed_beside,
     lost_line_end,
     bad_check,
     Change("a chunk of another size than it says", "damaged bytes", bad_chunk),
@@ -706,6 +909,18 @@ RARER_CLASHES: tuple[set[str], ...] = (
     {"coding: deflate without a head", "damaged bytes: a byte changes"},
     # The halves would stand in two thoughts.
     {"content: characters in halves", "text order: reasoning between the texts"},
+    # Brotli may begin with a capital, and with no letter of a field that is written as usual.
+    {"frame: DATA: in capitals", "coding: a coding that is not there, of another kind"},
+    # Both write a type into the delta.
+    {
+        "reasoning: content that says that it is reasoning, by its type",
+        "content: the text as a list beside it",
+    },
+    # That message has the texts without what is beside them.
+    *(
+        {f"reasoning: content that says that it is reasoning, by {name}", "message"}
+        for name in ("a flag", "its type", "Google's")
+    ),
     # Both make up ids.
     {"message: a last message with other ids", "call id form"},
     # A message has all its reasoning in one.

@@ -177,6 +177,26 @@ FORMS: dict[str, Form] = {
             choice({"thought": "Hmm."}) + HELLO + STOP + DONE,
         ),
     ),
+    "`thoughts`, `cot` and the like, where nothing else is reasoning": Form(
+        Answer("Hello", "Hmm."),
+        tuple(
+            choice({name: "Hmm."}) + HELLO + STOP
+            for name in ("thoughts", "cot", "thinkingContent", "reasoning_output")
+        ),
+    ),
+    "content that says that it is reasoning, by a flag, its `type` or its `role`": Form(
+        Answer("Hello", "Hmm."),
+        (
+            *(
+                choice({"content": "Hmm.", **says}) + HELLO + STOP
+                for says in (
+                    *({"reasoning": True}, {"type": "thinking"}, {"role": "reasoning"}),
+                    {"extra_content": {"google": {"thought": True}}},
+                )
+            ),
+            text([{"text": "Hmm.", "thought": True}, {"text": "Hello"}]) + STOP,
+        ),
+    ),
     "`reasoning_details` or `thinking_blocks`": Form(
         Answer("Hello", "Hmm."),
         (
@@ -271,6 +291,13 @@ FORMS: dict[str, Form] = {
                 event({"choices": [{"x_delta": {"content": "Hello"}, "message": message}]}) + STOP
                 for message in ({"content": ""}, {"content": "", "x_sources": [1]})
             ),
+        ),
+    ),
+    "`delta_content`, `output_text` and the like, where nothing else is text": Form(
+        HEARD,
+        tuple(
+            choice({name: "Hel", "content": ""}) + choice({name: "lo"}) + STOP
+            for name in ("delta_content", "output_text", "responseText")
         ),
     ),
     "`choices` beside an `error` with nothing in it": Form(
@@ -482,6 +509,26 @@ FORMS: dict[str, Form] = {
             ),
         ),
     ),
+    "`function_calls`, `tool_call` and the like in place of `tool_calls`, or a text": Form(
+        Answer(calls=ONE),
+        (
+            choice({"function_calls": [BASH]}) + CALLED,
+            choice({"tool_call": BASH}) + CALLED,
+            choice({"tool_calls": json.dumps([BASH])}) + CALLED,
+        ),
+    ),
+    "`tool_name`, `toolName`, `call_id`, or the text of a `function`": Form(
+        Answer(calls=ONE),
+        (
+            called({"toolCallId": "call_1", "toolName": "bash", "args": {"a": 1}}) + CALLED,
+            called(
+                {"call_id": "call_1", "function": {"tool_name": "bash", "arguments": '{"a": 1}'}}
+            )
+            + CALLED,
+            called({"id": "call_1", "function": json.dumps(BASH["function"])}) + CALLED,
+            called({"id": "call_1", "function": "bash", "arguments": '{"a": 1}'}) + CALLED,
+        ),
+    ),
     "`function_call`": Form(
         Answer(calls=ONE),
         (
@@ -514,6 +561,33 @@ FORMS: dict[str, Form] = {
             Sent(LINES.replace(b"\n", b"\r\n")),
             Sent(LINES.replace(b"\n", b"")),
         ),
+    ),
+    "an answer in any other field, in two, with capitals, or as a text": Form(
+        HEARD,
+        tuple(
+            Sent(json.dumps(said).encode(), JSON)
+            for said in (
+                {"payload": WHOLE},
+                {"code": 200, "data": {"result": WHOLE}},
+                {"Response": {name.capitalize(): value for name, value in WHOLE.items()}},
+                {"data": json.dumps(WHOLE)},
+            )
+        ),
+    ),
+    "an event that is the text of one, or a list of some": Form(
+        HEARD,
+        (
+            event(json.dumps(WHOLE)) + DONE,
+            event(
+                [
+                    {"choices": [chosen(0, {"content": "Hel"})]},
+                    {"choices": [chosen(0, {"content": "lo"}, "stop")]},
+                ]
+            ),
+        ),
+    ),
+    "choices by their numbers": Form(
+        HEARD, (HELLO + event({"choices": {"1": chosen(0, {}, "stop")}}) + DONE,)
     ),
     "an answer in `data`, `result`, `output` or `response`": Form(
         HEARD,
@@ -576,6 +650,22 @@ FORMS: dict[str, Form] = {
                 *(JSON, "text/plain", None, "text/html; charset=UTF-8"),
                 *("application/stream+json", "text/event-stream, text/event-stream"),
             )
+        ),
+    ),
+    "gzip twice, or without a word of it": Form(
+        HEARD,
+        (
+            with_coding("gzip, gzip", gzip.compress(gzip.compress(HELLO + STOP + DONE))),
+            with_coding("deflate, gzip", gzip.compress(zlib.compress(HELLO + STOP + DONE))),
+            Sent(gzip.compress(HELLO + STOP + DONE)),
+        ),
+    ),
+    "`DATA:`, a space before the colon, a record separator before each object": Form(
+        HEARD,
+        (
+            (HELLO + STOP + DONE).replace(b"data:", b"DATA:"),
+            (HELLO + STOP + DONE).replace(b"data:", b"data :"),
+            Sent((HELLO + STOP).replace(b"data: ", b"\x1e"), "application/json-seq"),
         ),
     ),
     "gzip or deflate, although nobody asked": Form(
@@ -641,6 +731,39 @@ FORMS: dict[str, Form] = {
     ),
     "`STOP`, `COMPLETE` as a finish reason": Form(
         HEARD, tuple(HELLO + choice({}, word) for word in ("STOP", "COMPLETE"))
+    ),
+    "a reason in another case, with the name of its type, or in other words "
+    "(`normal`, `stop_sequence`, `tool_call`)": Form(
+        HEARD,
+        tuple(
+            HELLO + choice({}, word)
+            for word in ("Stop", "FinishReason.STOP", "normal", "stop_sequence", "completed")
+        ),
+    ),
+    "a reason in the delta or beside the choices, as `stop_reason` or `done_reason` alone, "
+    "or as an object": Form(
+        HEARD,
+        tuple(
+            HELLO + event({"choices": [{"index": 0, "delta": {}} | last], **beside})
+            for last, beside in (
+                ({"delta": {"finish_reason": "stop"}}, {}),
+                ({}, {"finish_reason": "stop"}),
+                ({"stop_reason": "end_turn"}, {}),
+                ({"done_reason": "stop"}, {}),
+                ({"finish_reason": {"type": "stop"}}, {}),
+            )
+        ),
+    ),
+    "counts by other names (`inputTokens`, `usageMetadata`, `eval_count`)": Form(
+        HEARD,
+        tuple(
+            HELLO + STOP + event({"choices": [], **counts}) + DONE
+            for counts in (
+                {"usage": {"inputTokens": 3, "outputTokens": 2}},
+                {"usageMetadata": {"promptTokenCount": 3, "candidatesTokenCount": 2}},
+                {"prompt_eval_count": 3, "eval_count": 2},
+            )
+        ),
     ),
     "a finish reason, and then nothing for two seconds": Form(
         HEARD, (Sent(HELLO + STOP, ends="hang"),)
@@ -741,6 +864,17 @@ FORMS: dict[str, Form] = {
     ),
     "a finish reason that is no end": Form(
         Failure("gave up"), (HELLO + choice({}, "error") + DONE, HELLO + choice({}, "abort"))
+    ),
+    "a finish reason beside a `success`, `status`, `code`, `type` or `errors` "
+    "that says that it failed": Form(
+        Failure("out of memory"),
+        tuple(
+            HELLO + event({"choices": [chosen(0, {}, "stop")], "message": "out of memory"} | how)
+            for how in (
+                *({"success": False}, {"status": 500}, {"code": "Internal"}, {"type": "error"}),
+                {"errors": ["out of memory"]},
+            )
+        ),
     ),
     "`[DONE]` without a finish reason": Form(
         Failure("without a finish reason"),

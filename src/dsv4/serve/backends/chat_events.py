@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from dsv4.api.request_fields import JsonObject
@@ -17,11 +18,15 @@ from dsv4.serve.heal.chat_delta import (
 )
 from dsv4.serve.heal.unknown_fields import OUTSIDE, unread
 
+# What is in the names of what has counts: `usageMetadata`, `token_usage`, `stats`.
+_LIKE_USAGE = re.compile("usage|meta|stats", re.IGNORECASE)
 # What a choice may have besides a delta.
 _BESIDE = (*BESIDE_DELTAS, "text")
 _OTHERS = frozenset((*_BESIDE, "message"))
 # What stands for the number of a choice before there is one.
 _NO_NUMBER = -1
+# Where a reason stands. `stop_reason` is vLLM's for a stop string too, but beside the first.
+_REASONS = ("finish_reason", "stop_reason", "done_reason", "finish_details")
 # Where an event of another route has its text.
 _OTHER_ROUTES = (*OUTSIDE, "event.result", "event.data", "event.token")
 
@@ -56,7 +61,9 @@ class ChatEvents:
             chunks.insert(0, Chunk(delta=_said_outside(event)))
         for chunk in chunks:
             chunk.id = event.get("id")
-        vllm.with_end(chunks[-1], {}, event)
+        is_told = any(chunk.finish for chunk in chunks)
+        choice = {} if is_told else _with_reason({}, event)
+        vllm.with_end(chunks[-1], choice, _with_usage(event))
         return chunks
 
     def _of_choice(self, fields: JsonObject) -> list[Chunk]:
@@ -77,7 +84,8 @@ class ChatEvents:
             said = [*said, others]
         chunks = [Chunk(delta=delta) for delta in said]
         chunks[0].logprobs = _chat_logprobs(choice.get("logprobs"))
-        vllm.with_end(chunks[-1], choice, {})
+        places = (choice, choice.get("delta"), choice.get("message"))
+        vllm.with_end(chunks[-1], _with_reason(choice, *places), {})
         return chunks
 
     def _said(self, choice: JsonObject) -> list[JsonObject]:
@@ -117,6 +125,31 @@ def _said_outside(event: JsonObject) -> JsonObject:
     return {**said, **unread(event, "event")}
 
 
+def _with_reason(choice: JsonObject, *places: object) -> JsonObject:
+    """A choice with the reason of its end, which some write in its delta, beside the choices, or
+    under a name of other protocols."""
+    if choice.get("finish_reason"):
+        return choice
+    for place in places:
+        fields = with_known_names(place) if isinstance(place, dict) else {}
+        names = _REASONS if "finish_reason" not in choice else _REASONS[:1]
+        for reason in filter(None, map(fields.get, names)):
+            return {**choice, "finish_reason": reason}
+    return choice
+
+
+def _with_usage(event: JsonObject) -> JsonObject:
+    """An event with its counts where they belong, which some write under another name."""
+    if event.get("usage") is not None:
+        return event
+    found = [event[name] for name in event if _LIKE_USAGE.search(name)]
+    inner = [value.get("usage") for value in found if isinstance(value, dict)]
+    for value in (event, *found, *inner):
+        if vllm.has_counts(value):
+            return {**event, "usage": value}
+    return event
+
+
 def _without_role(part: JsonObject | None) -> JsonObject:
     """A delta or a message; nothing for a role alone, which says nothing yet."""
     return part if part and any(part[name] for name in part if name != "role") else {}
@@ -124,7 +157,10 @@ def _without_role(part: JsonObject | None) -> JsonObject:
 
 def _choices(event: JsonObject) -> Iterator[JsonObject]:
     choices = event.get("choices") or []
-    for choice in [choices] if isinstance(choices, dict) else choices:
+    if isinstance(choices, dict):  # one, or several by their numbers
+        is_by_number = all(name.isdecimal() for name in choices)
+        choices = list(choices.values()) if is_by_number else [choices]
+    for choice in choices:
         if not isinstance(choice, dict):
             raise TypeError("a choice is an object")
         if choice:  # else it says nothing, not even which it is

@@ -29,6 +29,7 @@ from dsv4.serve.backend import (
     read_digits,
     read_finish,
     read_text,
+    usual_case,
 )
 from dsv4.serve.backends import engine_fields
 from dsv4.serve.backends.engine_fields import joined
@@ -358,9 +359,10 @@ def read_counts(usage: object) -> Counts | None:
     if not isinstance(usage, dict):
         return None
     cached = _detail(usage, "prompt_tokens_details", "cached_tokens")
-    names = ("prompt_tokens", "completion_tokens")
-    if not any(name in usage for name in names):  # a proxy before a server of Messages
-        names = ("input_tokens", "output_tokens")
+    names = _COUNT_NAMES[0]
+    if not any(name in usage for name in names):
+        usage = {usual_case(name): value for name, value in usage.items()}
+        names = next((pair for pair in _COUNT_NAMES if any(map(usage.get, pair))), names)
     return Counts(
         read_digits(usage.get(names[0])),
         # DeepSeek's own API has another name for it.
@@ -368,6 +370,23 @@ def read_counts(usage: object) -> Counts | None:
         read_digits(usage.get(names[1])),
         _detail(usage, "completion_tokens_details", "reasoning_tokens"),
     )
+
+
+# What the counts of a prompt and of what was generated are called: by OpenAI; by proxies before a
+# server of Messages or Gemini; by Ollama.
+_COUNT_NAMES = (
+    ("prompt_tokens", "completion_tokens"),
+    ("input_tokens", "output_tokens"),
+    ("prompt_token_count", "candidates_token_count"),
+    ("input_token_count", "output_token_count"),
+    ("prompt_eval_count", "eval_count"),
+)
+
+
+def has_counts(value: object) -> bool:
+    """Whether a value counts a prompt and what was generated."""
+    names = set(map(usual_case, value)) if isinstance(value, dict) else set()
+    return any(names.issuperset(pair) for pair in _COUNT_NAMES)
 
 
 def _detail(usage: JsonObject, details: str, name: str) -> int | None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from dsv4.errors import short_repr
-from dsv4.serve.backend import BackendError, read_digits
+from dsv4.serve.backend import BackendError, read_digits, read_object, usual_case
 
 # Whether a text is reasoning, and the text.
 SpokenText: TypeAlias = tuple[bool, str]
@@ -31,6 +32,10 @@ _REASONING = (
     *("reasoning_content", "reasoning", "thinking", "reasoning_text", "thought"),
     *("reasoning_details", "thinking_blocks"),
 )
+# What says of the content beside it that it is reasoning, where that is no text.
+_FLAGS = (*_REASONING, "is_reasoning", "is_thinking")
+_KINDS = ("role", "type", "channel", "phase")
+_THINKS = ("reasoning", "thinking", "thought", "analysis")
 # No protocol here has another place for a refusal.
 _CONTENT = ("content", "refusal")
 _CALLS = ("tool_calls", "function_call")
@@ -47,12 +52,14 @@ KNOWN_FIELDS = _SAID.union(NO_PART, _HOLDERS)
 # The types of parts of a list, and whether they are reasoning. One without a type is text.
 _PARTS: dict[str | None, bool] = {
     **dict.fromkeys(("text", "output_text", "refusal", "summary_text", None), False),
-    **dict.fromkeys(("thinking", "reasoning", "reasoning_text"), True),
+    **dict.fromkeys(("text_delta", "input_text"), False),
+    **dict.fromkeys(("thinking", "reasoning", "reasoning_text", "reasoning_content"), True),
+    "thinking_delta": True,
     **dict.fromkeys(("reasoning.text", "reasoning.summary"), True),
 }
 # Where a part has its text, and which of these are reasoning.
-_THOUGHTS = ("thinking", "reasoningContent", "reasoningText")
-PART_TEXTS = ("text", "summary", "refusal", "content", *_THOUGHTS)
+_THOUGHTS = ("thinking", "reasoning_content", "reasoningContent", "reasoningText")
+PART_TEXTS = ("text", "value", "parts", "summary", "refusal", "content", *_THOUGHTS)
 # What is encrypted or a reference has nothing to show, and calls are read by `call_pieces`.
 _WITHOUT_TEXT = ("reasoning.encrypted", "redacted_thinking", "reference", "tool_use")
 # What a part has beside its text, or alone in an event of its own.
@@ -60,18 +67,42 @@ _OPAQUE = frozenset(("type", "id", "index", "format", "signature", "redactedCont
 
 
 def with_known_names(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields under the names that are known: some servers write `toolCalls` and `finishReason`."""
+    """Fields under the names that are known: some servers write `toolCalls` and `finishReason`,
+    some have names of their own for what is nowhere else."""
     if KNOWN_FIELDS.issuperset(fields):
         return {**fields}
-    return {_known_name(name): value for name, value in fields.items()}
+    known: dict[str, Any] = {}
+    for name, value in fields.items():
+        usual = name if name in KNOWN_FIELDS else _known_name(name, fields)
+        if value or not known.get(usual):
+            known[usual] = value
+    return known
 
 
-def _known_name(name: str) -> str:
-    usual = _CAPITAL.sub(r"_\1", name).replace("-", "_").lower().lstrip("_")
-    return usual if usual in KNOWN_FIELDS else name
+def _known_name(name: str, fields: Mapping[str, Any]) -> str:
+    usual = usual_case(name).lstrip("_")
+    if usual not in KNOWN_FIELDS:
+        for others, names in _OTHER_NAMES:
+            if others.fullmatch(usual):
+                usual = names[0] if not any(map(fields.get, names)) else name
+    return usual if usual in KNOWN_FIELDS and not fields.get(usual) else name
 
 
-_CAPITAL = re.compile("(?<=[a-z])([A-Z])")
+# What proxies call reasoning, text and calls that they have nowhere else.
+_OTHER_NAMES = (
+    (
+        re.compile(
+            "((internal|model|delta)_)?(reasoning|thinking|thoughts?|think|cot|chain_of_thought)"
+            "(_(content|text|output|delta|process|trace))?"
+        ),
+        _REASONING,
+    ),
+    (
+        re.compile("(delta|output|response|generated)_(content|text)|text_delta"),
+        ("content", "text"),
+    ),
+    (re.compile("(tool|function)_calls?(_chunks?|_deltas?)?|tool_uses?"), _CALLS),
+)
 
 
 def unknown_fields(delta: Mapping[str, Any]) -> list[str]:
@@ -145,8 +176,20 @@ def spoken_texts(delta: Mapping[str, Any]) -> Iterator[SpokenText]:
                 thoughts.append(thought)
     for thought in thoughts:
         yield True, thought
-    yield from _texts_at("content", delta) or _texts_at("text", delta)
+    is_thought = not thoughts and _says_that_it_thinks(delta)
+    for is_reasoning, text in _texts_at("content", delta) or _texts_at("text", delta):
+        yield is_thought or is_reasoning, text
     yield from _texts_at("refusal", delta)
+
+
+def _says_that_it_thinks(delta: Mapping[str, Any]) -> bool:
+    """Whether a delta says of its content that it is reasoning."""
+    if any(delta.get(name) is True for name in _FLAGS):
+        return True
+    if any(delta.get(name) in _THINKS for name in _KINDS if isinstance(delta.get(name), str)):
+        return True
+    of_google = (delta.get("extra_content") or {}).get("google")
+    return isinstance(of_google, dict) and of_google.get("thought") is True
 
 
 def _texts_at(name: str, delta: Mapping[str, Any]) -> list[SpokenText]:
@@ -178,29 +221,46 @@ def _part_texts(part: object, place: str) -> Iterator[SpokenText]:
         raise _garbage(part, place)
     for name in names:
         for inner, text in _texts(part[name] or "", f"{place}.{name}"):
-            yield inner or _PARTS[kind] or name in _THOUGHTS, text
+            yield inner or _PARTS[kind] or name in _THOUGHTS or part.get("thought") is True, text
 
 
 def call_pieces(delta: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """The pieces of calls in a delta. Raises a `BackendError` for what is none."""
     pieces = delta.get("tool_calls")
+    if isinstance(pieces, str):
+        pieces = _read_json(pieces)
     if isinstance(pieces, dict):
         pieces = _numbered(pieces) or [pieces]
     if pieces and not isinstance(pieces, list):
         raise _garbage(pieces, "tool_calls")
-    for n, piece in enumerate(pieces or ()):
+    pieces = list(pieces or ())
+    for n, piece in enumerate(pieces):
         if not isinstance(piece, dict):
             raise _garbage(piece, f"tool_calls[{n}]")
-        if piece.get("function") and not isinstance(piece["function"], dict):
-            raise _garbage(piece["function"], f"tool_calls[{n}].function")
-    yield from _in_order(pieces or [])
+        function = piece.get("function")
+        if isinstance(function, str) and function:  # the text of it, or its name
+            inner = read_object(function) or ({"name": function} if "arguments" in piece else None)
+            if inner is None:
+                raise _garbage(function, f"tool_calls[{n}].function")
+            pieces[n] = {**piece, "function": inner}
+        elif function and not isinstance(function, dict):
+            raise _garbage(function, f"tool_calls[{n}].function")
+    yield from _in_order(pieces)
     old = delta.get("function_call")  # of servers from before tools; some write both
-    if old and isinstance(old, dict) and not _is_said(old, pieces or ()):
+    if old and isinstance(old, dict) and not _is_said(old, pieces):
         yield _said_elsewhere(old, delta) or {"index": 0, "function": old}
     content = delta.get("content")
     for part in content if isinstance(content, list) else ():
         if isinstance(part, dict) and part.get("type") == "tool_use":
             yield part
+
+
+def _read_json(text: str) -> Any:
+    """What a text of JSON says; the text where it is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
 
 
 def _is_said(function: Mapping[str, Any], pieces: Iterable[Mapping[str, Any]]) -> bool:

@@ -12,11 +12,14 @@ from collections.abc import Collection, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
-from dsv4.serve.backend import read_digits
+from dsv4.serve.backend import read_digits, usual_case
 
 # Where the arguments of a call stand, and what some write where there are none.
 _ARGUMENTS = ("arguments", "input", "args", "parameters")
 _NULL = "null"
+# What others call the name and the id.
+_NAMES = ("name", "tool_name", "function_name")
+_IDS = ("id", "call_id", "tool_call_id", "tool_use_id")
 _FUNCTION = frozenset(("name", *_ARGUMENTS))
 # What is in other names of theirs: `partial_json`, `tool_input`.
 _LIKE_ARGUMENTS = re.compile("arg|param|input|json")
@@ -154,14 +157,13 @@ class UpstreamCalls:
     def add(self, piece: Mapping[str, Any], choice: int = 0) -> None:
         """Takes a piece of a call."""
         fields = _said_fields(piece)
-        name = fields.get("name")
-        name = name if isinstance(name, str) else ""
+        name = next((fields[key] for key in _NAMES if isinstance(fields.get(key), str)), "")
         names = chain(_ARGUMENTS, filter(_LIKE_ARGUMENTS.search, fields))
         arguments = next((fields[key] for key in names if fields.get(key) is not None), "")
         # Some write an object where its text belongs.
         if not isinstance(arguments, str):
             arguments = json.dumps(arguments, ensure_ascii=False)
-        id = str(piece.get("id") or "")
+        id = str(piece.get("id") or next(filter(None, map(fields.get, _IDS)), ""))
         if self._has_said(choice, id, name, arguments):
             return
         number = (choice, read_digits(piece.get("index")))  # some number nothing
@@ -296,7 +298,8 @@ def _said_fields(piece: Mapping[str, Any]) -> dict[str, Any]:
     if function is None and not any(piece.get(name) for name in _FUNCTION):
         function = next(filter(_is_function, piece.values()), None)
     inner = function if isinstance(function, dict) else {}
-    return {**piece, **{name: value for name, value in inner.items() if value not in (None, "")}}
+    said = {**piece, **{name: value for name, value in inner.items() if value not in (None, "")}}
+    return {name if name.islower() else usual_case(name): value for name, value in said.items()}
 
 
 def _is_function(value: object) -> bool:
@@ -309,7 +312,7 @@ def _has_unknown(function: object) -> bool:
     return any(
         (isinstance(value, dict) and value) or (isinstance(value, str) and _OBJECT.match(value))
         for name, value in fields.items()
-        if name not in _FUNCTION
+        if name not in _FUNCTION and not _LIKE_ARGUMENTS.search(usual_case(name))
     )
 
 

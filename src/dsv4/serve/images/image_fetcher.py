@@ -222,7 +222,7 @@ async def _picture(answer: HttpConnection, address: str, most: int) -> bytes:
     length = answer.headers.get("content-length", "")
     if length.isdecimal() and (len(length) > _LONGEST_NUMBER or int(length) > most):
         raise _too_large(address, most)
-    body, parts, size = body_of(answer), [], 0
+    body, parts, size = await body_of(answer), [], 0
     while part := await body.read():
         size += len(part)
         if size > most:

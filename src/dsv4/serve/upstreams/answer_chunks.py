@@ -185,7 +185,7 @@ class AnswerChunks(AsyncGenerator[Chunk, None]):
     async def _iterated(self) -> Chunks:
         reader = self._reader
         async with self._open() as answer:
-            body = body_of(answer)
+            body = await body_of(answer)
             while not reader.is_done and (data := await self._read(body)) is not None:
                 chunks = await reader.read(data)
                 for chunk in chunks:
@@ -201,7 +201,7 @@ class AnswerChunks(AsyncGenerator[Chunk, None]):
         as all that is done with it."""
         reader = self._reader
         async with self._open() as answer:
-            body = body_of(answer)
+            body = await body_of(answer)
             while not reader.is_done and (data := await self._read(body)) is not None:
                 waiting = take(await reader.read(data))
                 if waiting is not None:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from dsv4.api.request_fields import JsonObject, fast_json_reader
-from dsv4.serve.backend import BackendError
+from dsv4.serve.backend import BackendError, read_digits
 from dsv4.serve.heal.chat_delta import KNOWN_FIELDS
 from dsv4.serve.upstreams.bare_json import BareJson
 from dsv4.serve.upstreams.sse_reader import (
@@ -32,7 +32,11 @@ _ERROR_FIELD = re.compile(
 )
 _NOTHING: tuple[object, ...] = (None, False, "", 0, [])
 # What such a field says where nothing is wrong.
-_FINE = re.compile("0|200|ok|success|done", re.IGNORECASE)
+_FINE = re.compile("0+|20[0-9]|ok|success(ful)?|succeeded|done|completed?", re.IGNORECASE)
+# What servers write beside an answer of how it went.
+_HOW_IT_WENT = frozenset(
+    ("success", "status", "status_code", "type", "code", "errors", "errmsg", "errno", "base_resp")
+)
 _FAILURE = re.compile("error|fail", re.IGNORECASE)
 
 
@@ -79,7 +83,7 @@ class AnswerReader:
         """The first piece, which tells what the body is: servers say that it is a stream, or JSON,
         and send the other."""
         data = data.lstrip(BYTE_ORDER_MARK)  # which may come byte by byte
-        first = data.lstrip()[:1]
+        first = data.lstrip(b" \t\r\n\x1e")[:1]
         self._has_begun = bool(first)
         if first in (b"{", b"[") and not data.lstrip().startswith(DONE):
             self._bare = BareJson()
@@ -113,17 +117,56 @@ class AnswerReader:
             if (
                 event.__class__ is not dict
                 or not event.get("choices")
-                or data.find(b'"error"') >= 0  # quotes within a text are escaped
-                or data.find(b'"base_resp"') >= 0
+                or data.find(b'"error') >= 0  # quotes within a text are escaped
+                or not _HOW_IT_WENT.isdisjoint(event)
             ):
                 if _is_end(data):
                     self.is_done = True
                     break
-                event = _unwrapped(event)
-                self._refuse_errors(event)
-            if event:
+                events += self._read_slowly(event)
+            else:
                 events.append(event)
         return events
+
+    def _read_slowly(self, event: Any) -> list[JsonObject]:
+        """The events that one is which is not as nearly all are: a list of them, the text of one,
+        one in a wrapping."""
+        event = self._of_text(event)
+        if isinstance(event, list):
+            return [each for item in event for each in self._read_slowly(item)]
+        event = self._unwrapped(event)
+        self._refuse_errors(event)
+        return [event] if event else []
+
+    def _of_text(self, value: Any) -> Any:
+        """What a text of JSON says, whose own texts may have halves; anything else as it is."""
+        if not isinstance(value, str) or not value.lstrip().startswith(("{", "[")):
+            return value
+        try:
+            return self._joined(json.loads(value), ())
+        except (ValueError, RecursionError):
+            return value
+
+    def _unwrapped(self, event: Any) -> Any:
+        """The answer in a wrapping that has no error, or the error in it; anything else as it
+        is."""
+        if not isinstance(event, dict) or event.get("choices"):
+            return event
+        # Tencent's own route begins its names with a capital.
+        event = {f"{name[:1].lower()}{name[1:]}": value for name, value in event.items()}
+        if event.get("choices") or event.get("error") or _says_failure(event):
+            return event
+        for name, value in event.items():
+            is_known = name in _WRAPPERS
+            inner = self._unwrapped(self._of_text(value) if is_known else value)
+            if not isinstance(inner, dict):
+                continue
+            is_answer = "choices" in inner or "usage" in inner
+            if inner.get("choices") or (is_answer and (is_known or len(event) < len(inner))):
+                return inner if event.get("usage") is None else {"usage": event["usage"], **inner}
+            if is_known and (inner.get("error") or inner.get("success") is False):
+                return inner
+        return event
 
     def _refuse_errors(self, event: Any) -> None:
         if not isinstance(event, dict):
@@ -179,23 +222,8 @@ def _is_end(data: bytes) -> bool:
 _SIGN_OF_LIFE = re.compile(rb"[\[\s:]*(ping|heartbeat|keep-?alive)[\]\s]*|[\d\s:.TZ+-]+", re.I)
 
 
-# What an answer is wrapped in by some vendors' own routes.
-_WRAPPERS = ("data", "result", "output", "response")
-
-
-def _unwrapped(event: Any) -> Any:
-    """The answer in a wrapping that has no error, or the error in it; anything else as it is."""
-    if not isinstance(event, dict) or event.get("choices") or event.get("error"):
-        return event
-    for name in _WRAPPERS:
-        inner = event.get(name)
-        if not isinstance(inner, dict) or event.get("success") is False:
-            continue
-        if "choices" in inner or "usage" in inner:
-            return inner if event.get("usage") is None else {"usage": event["usage"], **inner}
-        if inner.get("error") or inner.get("success") is False:
-            return inner
-    return event
+# What an answer is wrapped in by some vendors' own routes, which may be the text of JSON.
+_WRAPPERS = ("data", "result", "output", "response", "payload", "body", "message")
 
 
 def _name_at(place: _Place, name: str) -> str:
@@ -212,15 +240,27 @@ def _number_in(item: object, place: int) -> int | str:
 def is_error(event: JsonObject) -> bool:
     """Whether an event is an error, and no piece of an answer."""
     for name in _PIECES:
-        if event.get(name) not in _NOTHING:
+        if event.get(name):
             return False
+    if _says_failure(event):
+        return True
+    return any(_ERROR_FIELD.fullmatch(n) and not _is_fine(v) for n, v in event.items())
+
+
+def _says_failure(event: JsonObject) -> bool:
+    """Whether an event says of itself that it failed, whatever else is in it."""
     for name in ("object", "type", "status"):
         if _FAILURE.search(str(event.get(name))):
             return True
-    status = event.get("status")
-    if event.get("success") is False or (isinstance(status, int) and status >= 400):
+    statuses = map(read_digits, map(event.get, ("status", "status_code", "code")))
+    if event.get("success") is False or any(400 <= (each or 0) < 600 for each in statuses):
         return True
-    return any(_ERROR_FIELD.fullmatch(n) and not _is_fine(v) for n, v in event.items())
+    names = ("error_code", "error_message", "error_msg", "errors", "errmsg", "errno")
+    if not all(_is_fine(event.get(name)) for name in names):
+        return True
+    code, words = event.get("code"), event.get("message", event.get("msg"))
+    is_word = isinstance(code, str) and not (code.isdecimal() or _is_fine(code))
+    return is_word and not _is_fine(words)
 
 
 def _is_fine(value: object) -> bool:
@@ -238,7 +278,7 @@ def _without_empty_error(event: JsonObject) -> JsonObject:
 
 def _error_beside(event: JsonObject) -> object:
     """What servers say beside an answer that they give up: Groq, MiniMax and FastChat."""
-    if event.get("object") == "error" or not _is_fine(event.get("error_code")):
+    if _says_failure(event):
         return event
     of_groq, status = event.get("x_groq"), event.get("base_resp")
     if isinstance(of_groq, dict) and of_groq.get("error"):
@@ -252,9 +292,11 @@ def _error_of_choices(choices: object) -> object:
     for choice in choices if isinstance(choices, list) else ():
         if isinstance(choice, dict):
             message = choice.get("delta") or choice.get("message")
-            error = choice.get("error") or (isinstance(message, dict) and message.get("error"))
-            if error:
-                return error
+            for part in (choice, message):
+                if isinstance(part, dict) and (error := part.get("error")):
+                    return error
+            if _says_failure(choice):
+                return choice
     return None
 
 

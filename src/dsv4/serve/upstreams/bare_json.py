@@ -7,8 +7,8 @@ import json
 from dsv4.serve.backend import BackendError
 from dsv4.serve.upstreams.sse_reader import LONGEST_EVENT
 
-# What stands between the objects of a list.
-_BETWEEN = " \t\r\n[,]"
+# What stands between the objects of a list, or before each (RFC 7464).
+_BETWEEN = " \t\r\n[,]\x1e"
 
 
 class BareJson:

@@ -84,6 +84,12 @@ class HttpConnection(asyncio.Protocol):
             self._transport.resume_reading()
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
+    async def first_byte(self) -> int | None:
+        """The first of a body of which nothing was read; None where it is empty."""
+        while not self._parts and not self._has_ended:
+            await self._changed()
+        return self._parts[0][0] if self._parts else None
+
     async def pass_to(self, sink: Callable[[bytes], bool]) -> None:
         """Gives what comes of the body to `sink`, at the moment when it comes: until that takes no
         more, or nothing more comes. What has come already is to be read first."""
@@ -243,7 +249,7 @@ class InflatedBody:
     streams get a turn.
     """
 
-    def __init__(self, answer: HttpConnection, coding: str) -> None:
+    def __init__(self, answer: HttpConnection | InflatedBody, coding: str) -> None:
         self._answer = answer
         self._coding = coding
         self._is_plain = False
@@ -305,6 +311,7 @@ class InflatedBody:
 
 # Of the heads of gzip and zlib.
 _FIRST_BYTES = b"\x1f\x78"
+_FIRST_OF_GZIP = _FIRST_BYTES[0]
 # Of events, of JSON and of a byte order mark.
 _PLAIN_BYTES = b"deir:{[ \t\r\n\xef"
 # Some servers write here in which charset a text is.
@@ -313,16 +320,21 @@ _NOT_COMPRESSED = ("identity", "", "none", "utf-8", "utf8")
 _GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
 
 
-def body_of(answer: HttpConnection) -> HttpConnection | InflatedBody:
-    """What reads the body of an answer."""
+async def body_of(answer: HttpConnection) -> HttpConnection | InflatedBody:
+    """What reads the body of an answer. Some caches forget to say that it is compressed."""
     codings = [name.strip() for name in answer.headers.get("content-encoding", "").split(",")]
     named = [name for name in map(str.lower, codings) if name not in _NOT_COMPRESSED]
-    return InflatedBody(answer, ", ".join(named)) if named else answer
+    if not named and await answer.first_byte() == _FIRST_OF_GZIP:
+        named = ["gzip"]
+    body: HttpConnection | InflatedBody = answer
+    for name in reversed(named):  # they were applied in this order
+        body = InflatedBody(body, name)
+    return body
 
 
 async def rest_of(answer: HttpConnection, most: int) -> bytes:
     """The body of an answer from here on, or as much of it as is wanted."""
-    body = body_of(answer)
+    body = await body_of(answer)
     parts: list[bytes] = []
     size = 0
     while size < most and (part := await body.read()):

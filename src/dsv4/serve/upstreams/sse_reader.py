@@ -16,9 +16,11 @@ _FAILURE = re.compile(rb"error|exception|fail", re.IGNORECASE)
 # What says that this was all, what some write in its place, with the name of the field where JSON
 # is no stream, and the names of events with nothing in them that say so.
 DONE = b"[DONE]"
-END_WORD = re.compile(rb"""(data:)?[\s"'\[<]*(done|end|eof)[\s"'\]>.\0]*""", re.IGNORECASE)
+END_WORD = re.compile(rb"""(data:)?[\s"'\[<]*(done|end|eo[fs])[\s"'\]>.\0]*""", re.IGNORECASE)
 _ENDS = re.compile(rb"event:\s*(done|end|completed?|finish(ed)?|close)\s*", re.IGNORECASE)
 _NOTHING = (b"", b"{}")
+# As programs write the field that read it in any case and with spaces around the name.
+_DATA = re.compile(rb"data\s*: ?", re.IGNORECASE)
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # As a number, which is found in an eighth of the time.
 _CR = ord("\r")
@@ -103,7 +105,7 @@ class SseReader:
         """Whether a line begins another event, although none has ended the one before: some servers
         send no blank lines. In JSON nothing can follow the end of an object or a list but its
         end."""
-        data = line.removeprefix(b"data:").lstrip()
+        data = _DATA.sub(b"", line, count=1).lstrip() if _DATA.match(line) else line.lstrip()
         is_end = _ENDS.fullmatch(line) or END_WORD.fullmatch(data)
         begins = data.startswith((b"{", b"[", b'"')) or is_end
         return bool(begins) and self._data[-1].rstrip().endswith((b"}", b"]"))
@@ -130,6 +132,8 @@ class SseReader:
         if line.startswith(b"event:"):
             self._is_error = bool(_FAILURE.search(line, 6))
             self._is_end = bool(_ENDS.fullmatch(line))
+        elif match := _DATA.match(line):
+            self._add(line[match.end() :])
         elif line.startswith(b"error:"):
             self._is_error = True
             self._add(line[6:])
