@@ -19,7 +19,13 @@ from dsv4.verify.counting_checks import ROUNDED, counting_doubt, repeated_counts
 from dsv4.verify.fits import Fits
 from dsv4.verify.forecast_sources import Forecasts
 from dsv4.verify.hypotheses import Forecaster, Hypothesis, clean_servers, forecasts_of_probes
-from dsv4.verify.nearest import in_turn, nearest, nearest_of_varying, two_by_request, two_servers
+from dsv4.verify.nearest import (
+    LEAST_BY_REQUEST,
+    LEAST_OF_ONE_SERVER,
+    nearest,
+    nearest_of_varying,
+    two_servers,
+)
 from dsv4.verify.observations import Observation
 from dsv4.verify.pattern_search import added_where, late_patterns, pattern_of
 from dsv4.verify.probes import PROBES, is_mixed
@@ -152,7 +158,7 @@ class _Search:
 
     def _by_request(self) -> ServerVerdict | None:
         """Two known servers, of which the request says which answers."""
-        pair = two_by_request(self._fits)
+        pair = two_servers(self._fits, LEAST_BY_REQUEST)
         reason = "every count is one of theirs; which of them answers depends on the request"
         return None if pair is None else self._of_two(pair, reason)
 
@@ -444,7 +450,7 @@ class _Search:
     def _may_be_two(self) -> bool:
         """Whether two known servers, told by request, explain what few requests show of a fault."""
         is_short = len(self._observations) < LEAST_OF_A_RUN
-        return is_short and two_by_request(self._fits, 1) is not None
+        return is_short and two_servers(self._fits, 1) is not None
 
     def _by_prompts(self, explanations: Sequence[Explanation]) -> list[list[Explanation]]:
         """Explanations, those together that are one server by several names, the usual one first.
@@ -487,7 +493,7 @@ class _Search:
     def _varied(self, varying: Sequence[str]) -> ServerVerdict:
         """One request was answered in two ways: by two servers, or nobody knows why."""
         reason = f"{', '.join(varying)}: answered in more than one way"
-        pair = two_servers(self._fits)
+        pair = two_servers(self._fits, LEAST_OF_ONE_SERVER)
         return self._jittering(varying, reason) if pair is None else self._of_two(pair, reason)
 
     def _jittering(self, varying: Sequence[str], reason: str) -> ServerVerdict:
@@ -513,16 +519,16 @@ class _Search:
             reason=reason,
         )
 
-    def _of_two(self, pair: tuple[Explanation, Explanation], reason: str) -> ServerVerdict:
-        best = in_turn(pair)
+    def _of_two(self, pair: tuple[Hypothesis, Hypothesis], reason: str) -> ServerVerdict:
+        best, other = Explanation(pair[0], ("two-servers",)), Explanation(pair[1], ())
         return ServerVerdict(
             "explained",
             best,
             explained=len(self._observations),
             of=len(self._observations),
-            acting=self._fits.acting(pair[0]),
+            acting=self._fits.acting(best),
             faults=best.faults,
-            others=pair[1:],
+            others=(other,),
             reason=reason,
         )
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from functools import partial
+from itertools import combinations
 
 from dsv4.profiles.server_faults import FaultVariant, variants
 from dsv4.verify.fits import Fits, usual_count
 from dsv4.verify.hypotheses import Hypothesis
-from dsv4.verify.observations import Observation
 from dsv4.verify.verdicts import Explanation
 
 # A fault belongs to the nearest server if it explains so many requests more, ...
@@ -20,10 +20,8 @@ LEAST_SHARE = 10
 # A second fault is looked for where the first leaves one part of so many.
 LEAST_PROMISE = 4
 LEAST_RELIEF = 2
-# Servers that answer in turn are told apart by what each alone explains. One with a fault needs
-# more than a clean one: with every fault of every server, some pair explains a few odd counts.
+# Servers that answer in turn are told apart by what each alone explains.
 LEAST_OF_ONE_SERVER = 2
-LEAST_OF_FAULTY_SERVER = 4
 # More where no request was answered in two ways: what is changed may look like another server.
 LEAST_BY_REQUEST = 5
 
@@ -136,76 +134,26 @@ def nearest_of_varying(fits: Fits, spread: int) -> list[tuple[Hypothesis, frozen
 # Two servers behind one address.
 
 
-def two_servers(fits: Fits) -> tuple[Explanation, Explanation] | None:
-    """Two servers that answer in turn, of which each explains some, and both together all; the one
-    that explains more first. None where no two do."""
-    servers = [Explanation(server, ()) for server in fits.forecasts.servers()]
-    return _pair(fits, servers, servers, LEAST_OF_ONE_SERVER) or _pair(
-        fits, servers, list(_faulty(fits)), LEAST_OF_FAULTY_SERVER
-    )
-
-
-def two_by_request(
-    fits: Fits, least: int = LEAST_BY_REQUEST
-) -> tuple[Explanation, Explanation] | None:
-    """Two known servers, of which the request says which answers: each count is one of theirs, and
-    so many are those of one alone."""
-    servers = [Explanation(server, ()) for server in fits.forecasts.servers()]
-    return _pair(fits, servers, servers, least)
-
-
-def _faulty(fits: Fits) -> Iterator[Explanation]:
-    """The servers with one fault each that explains more than one odd count."""
-    for server in fits.forecasts.servers():
-        unexplained = [o for o in fits.observations if not fits.explains(server, o)]
-        for hypothesis in fits.forecasts.with_one_fault(server, frozenset()):
-            if sum(fits.explains(hypothesis, o) for o in unexplained) >= LEAST_GAIN:
-                yield Explanation(hypothesis, hypothesis.ids)
-
-
-def _pair(
-    fits: Fits, first: Sequence[Explanation], second: Sequence[Explanation], least: int
-) -> tuple[Explanation, Explanation] | None:
+def two_servers(fits: Fits, least: int) -> tuple[Hypothesis, Hypothesis] | None:
+    """Two known servers, of which each alone explains at least so many counts, and both together
+    all; the one that explains more first. None where no two do."""
     everything = fits.bits(lambda o: o.count is not None)
-    best: tuple[int, tuple[Explanation, Explanation]] | None = None
-    masks = {
-        each.hypothesis: everything
-        & fits.bits(lambda o, each=each: fits.explains(each.hypothesis, o))  # type: ignore[misc]
-        for each in (*first, *second)
-    }
-    for one in first:
-        for other in second:
-            a, b = masks[one.hypothesis], masks[other.hypothesis]
-            alone = min((a & ~b).bit_count(), (b & ~a).bit_count())
-            if a | b == everything and alone >= least and _is_no_jitter(fits, one, other, b & ~a):
-                pair = (one, other) if a.bit_count() >= b.bit_count() else (other, one)
-                size = (a & b).bit_count()
-                if best is None or size < best[0]:
-                    best = size, pair
-    return None if best is None else best[1]
-
-
-def _is_no_jitter(fits: Fits, one: Explanation, other: Explanation, only: int) -> bool:
-    """Whether a server with a fault differs from the other one, and from itself without the fault,
-    in more than one number that is added to its counts, as a counter may do at random."""
-    if not other.faults:
-        return True
-    seen = [o for n, o in enumerate(fits.observations) if only >> n & 1]
-    clean = other.hypothesis.without_faults
-    return all(len(_added(fits, server, seen)) > 1 for server in (one.hypothesis, clean))
-
-
-def _added(fits: Fits, server: Hypothesis, seen: Sequence[Observation]) -> set[int]:
-    """By how many tokens these counts differ from a server's."""
-    forecasts = ((o.count, fits.forecasts.prediction(server, o.probe)[1]) for o in seen)
-    return {
-        count - expected
-        for count, expected in forecasts
-        if isinstance(expected, int) and count is not None
+    explained = {
+        server: everything & fits.bits(partial(fits.explains, server))
+        for server in fits.forecasts.servers()
     }
 
+    def fit_together(one: Hypothesis, other: Hypothesis) -> bool:
+        a, b = explained[one], explained[other]
+        return a | b == everything and least <= min((a & ~b).bit_count(), (b & ~a).bit_count())
 
-def in_turn(pair: tuple[Explanation, Explanation]) -> Explanation:
-    """The first of two servers, with the faults of both."""
-    faults = {"two-servers"}.union(*(each.faults for each in pair))
-    return replace(pair[0], faults=tuple(sorted(faults)))
+    def in_common(pair: tuple[Hypothesis, Hypothesis]) -> int:
+        return (explained[pair[0]] & explained[pair[1]]).bit_count()
+
+    pairs = (pair for pair in combinations(explained, 2) if fit_together(*pair))
+    best = min(pairs, key=in_common, default=None)
+    if best is None:
+        return None
+    one, other = best
+    is_first = explained[one].bit_count() >= explained[other].bit_count()
+    return (one, other) if is_first else (other, one)

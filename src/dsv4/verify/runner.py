@@ -54,7 +54,7 @@ from dsv4.verify.server_client import HttpServer, Reply, ServerClient, ServerPro
 from dsv4.verify.server_findings import CHAT, Post, ServerFinding, check_finding, curl_line
 from dsv4.verify.token_budget import TokenBudget, TokensSpent, forecast_tokens
 from dsv4.verify.token_counts import PromptCounter
-from dsv4.verify.verdicts import Explanation, ServerVerdict
+from dsv4.verify.verdicts import ServerVerdict
 
 RunMode: TypeAlias = Literal["quick", "default", "full"]
 # Probes that say something about every group: what is counted at all, and by whom.
@@ -440,12 +440,6 @@ def _in_doubt(verdict: ServerVerdict, *, is_lost: bool) -> ServerVerdict:
     several at once are possible and not certain. So is any, where the search is lost, which
     looks for each of them."""
     best = verdict.best
-    if best is not None and verdict.others and len(best.faults) > 1:
-        # With a fault of one of them, two servers explain whatever varies.
-        clean = Explanation(best.hypothesis.without_faults, ())
-        return ServerVerdict(
-            "not explained", clean, of=verdict.of, faults=("counts-vary",), reason=verdict.reason
-        )
     ours = {id for id in (best.faults if best else ()) if FAULTS[id].changes_prompts}
     if verdict.outcome != "explained" or len(ours) < (1 if is_lost else 2):
         return verdict
