@@ -8,13 +8,61 @@ Some faults come in several variants, which have the same name, effect and cure.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType, ModuleType
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from dsv4._format.texts import read_table
 from dsv4.profiles import prompt_changes, request_changes
-from dsv4.profiles.fault_values import FaultChange, ServerFault
+from dsv4.profiles.prompt_changes import PromptChange
+from dsv4.profiles.request_changes import RequestChange
+
+FaultGroup: TypeAlias = Literal[
+    "prompt", "system", "thinking", "effort", "tools", "history", "content", "counting", "safety"
+]
+FaultFamily: TypeAlias = Callable[[int], RequestChange]
+
+
+@dataclass(frozen=True)
+class FaultChange:
+    """One way in which a fault comes about: a change of the request, or of the prompt."""
+
+    request: RequestChange | None = None
+    prompt: PromptChange | None = None
+
+
+@dataclass(frozen=True)
+class ServerFault:
+    """Something that a server does wrong.
+
+    `message` says what it does, `effect` what that does to the answers, and `mend` what helps.
+    `variants` are the ways in which it comes about; a fault of counting has none. Where
+    `any_length` is true, a text of unknown length is added: the variants have an example of it.
+    A fault with a limit has a `family` of changes, one for each number, and the `usual` numbers.
+    One that `replaces_prompt` writes another format altogether; one that `refuses` takes no such
+    request.
+    """
+
+    id: str
+    group: FaultGroup
+    message: str
+    effect: str
+    mend: str
+    variants: tuple[FaultChange, ...] = ()
+    any_length: bool = False
+    family: FaultFamily | None = None
+    usual: tuple[int, ...] = ()
+    replaces_prompt: bool = False
+    refuses: bool = False
+
+    @property
+    def changes_prompts(self) -> bool:
+        """Whether prompts show it; counts alone show what is wrong with counting."""
+        return bool(self.variants or self.family)
+
+
+# The rows.
 
 HIGHEST_LIMIT = 10_000_000
 

@@ -7,8 +7,7 @@ from functools import cache
 from typing import NamedTuple
 
 from dsv4.errors import EncodeError
-from dsv4.profiles.fault_table import FAULTS, HIGHEST_LIMIT
-from dsv4.profiles.fault_values import FaultChange, ServerFault
+from dsv4.profiles.fault_table import FAULTS, HIGHEST_LIMIT, FaultChange, ServerFault
 from dsv4.profiles.server_requests import Object, unexpected
 
 
