@@ -19,8 +19,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 import slips
 
 NAMES = "read_file Bash Edit get_weather mcp__git__commit web.fetch send-email TodoWrite x finish"
+NAMES += " invoke parameter"
 KEYS = "path query text cmd command content id mode title start_line max-results options to items"
-KEYS += " filter old_string timeout unit invoke string"
+KEYS += " filter old_string timeout unit invoke string parameter"
 # No value is a bare bracket: lost `</` behind `<` leaves the close of an empty text, slash lost.
 TEXTS = [
     *("", "a", "README.md", "hello world", "ls -la | grep x > out.txt", "$(echo hi) `date`"),
@@ -31,6 +32,7 @@ TEXTS = [
     *("```py\nprint(1)\n```", "- item\n- other", "> quoted", "SELECT * FROM t WHERE a < 3;"),
     *("def f():\n    return '<'\n", "#!/bin/sh\nset -e\n"),
     *("<invoke>", '<parameter name="x">', "calls", "tool_calls", "invoke", "parameter"),
+    *('name="text" string="true">', "  <li>\n  </li>", "/", "|", " ", ".js(x) {\n}"),
 ]
 VALUES: dict[str, list[Any]] = {
     "string": TEXTS,

@@ -97,6 +97,14 @@ MARKDOWN = "# T\n\n```sh\nls\n```\n\n- a\n- b\n"
 DIFF = "--- a\n+++ b\n@@ -1 +1 @@\n-x = 1\n+x = 2\n"
 
 
+# Tools whose names are words of the markup, and values that look like it.
+WORDS = [
+    tool("invoke", ["parameter"], parameter="string", invoke="boolean", path="string"),
+    tool("parameter", [], string="string"),
+    tool("string", ["text"], text="string", path="string"),
+]
+
+
 class Block(NamedTuple):
     """A well-formed block of calls, and the text around it."""
 
@@ -173,6 +181,25 @@ BLOCKS = [
             ("const", [("erase", {"what": "all", "id": 3}), ("erase", {"what": "all"})]),
         ]
     ),
+    *(
+        Block(name, calls, dialect, tools=WORDS)
+        for dialect in ("v4", "v4.1")
+        for name, calls in [
+            (
+                f"{dialect}, words",
+                [("invoke", {"parameter": "x", "invoke": True}), ("string", {"text": "y"})],
+            ),
+            (
+                f"{dialect}, more words",
+                [("parameter", {}), ("invoke", {"path": "/", "parameter": "name"})],
+            ),
+            (
+                f"{dialect}, attributes",
+                [("string", {"text": 'name="text" string="true">', "path": "a"})],
+            ),
+            (f"{dialect}, ends of tags", [("string", {"text": "  <li>\n  </li>", "path": "|"})]),
+        ]
+    ),
     Block("4.1, other keys", [("remember", {"key": "k", "x": 1}), _NOTHING], "v4.1", tools=OTHERS),
     Block(
         "4.1, enum behind a program",
@@ -234,15 +261,24 @@ _VOCABULARY = re.compile(
     rf'">\n\n|">\n|"></|">|>\n|>|="|"|</|<|\n\n|\n|{DSML}| calls| invoke| parameter'
     r"|tool|_c|alls|inv|oke|parameter| name| string"
 )
+# What is one token of it with the close of a value that ends so: `<b>x</b>`, and `</`.
+_WITH_CLOSE = re.compile(r"(.*?)(\"?>|\}{1,2}|)", re.DOTALL)
 
 
 def in_vocabulary(tokens: Iterable[Token]) -> list[Token]:
-    """The same text in the tokens of the model's vocabulary: `">` and a line end are one."""
+    """The same text in the tokens of the model's vocabulary: `">` and a line end are one.
+
+    So are the last bracket of a value and the one that begins its close.
+    """
     found: list[Token] = []
     texts = (token for token in tokens if token.text)
     for is_markup, run in groupby(texts, key=lambda token: token.is_markup):
         if is_markup:
-            found += (Token(text, True) for text in _VOCABULARY.findall(text_of(run)))
+            parts = _VOCABULARY.findall(text_of(run))
+            if found and parts[0] == "</" and (match := _WITH_CLOSE.fullmatch(found[-1].text)):
+                found[-1:] = [Token(match[1], False)] if match[1] else []
+                parts[0] = f"{match[2]}</"
+            found += (Token(text, True) for text in parts)
         else:
             found += run
     return found

@@ -376,6 +376,14 @@ class TestTokensOfTheVocabulary:
         text = in_block(f"{opening}\n{COMMAND}ls{PARAMETER_END}\n{INVOKE_END}\n")
         assert calls_of(read(text)) == [LS]
 
+    @each_row("value, is_whole", [("<b>x</b", False), ('{"a": 1', False), ("a < b", True)])
+    def test_a_close_that_lost_its_bracket(self, value: str, is_whole: bool) -> None:
+        """The bracket is one token with the last one of a value that ends in `>` or `}`."""
+        behind = f'<{DSML}parameter name="timeout" string="false">4{PARAMETER_END}'
+        inside = f"{BASH}\n{COMMAND}{value}{DSML}parameter>\n{behind}\n{INVOKE_END}\n"
+        call = ("bash", {"command": value, "timeout": 4})
+        assert calls_of(read(in_block(inside))) == [call] * is_whole
+
     @each_row(
         "inside, calls",
         [
@@ -393,6 +401,10 @@ class TestTokensOfTheVocabulary:
             ('<D parameter name="command" string="true">ls</>', []),
             # The value stands between a close and its opening.
             ('</D parameter>ls<D parameter name="command" string="true">', []),
+            # The last bracket of a value is one token with that of its close, and both changed
+            # places with the DSML token.
+            ('<D parameter name="command" string="true"><b>x</bD ></parameter>', []),
+            ('<D parameter name="command" string="true">{"a": 1D }</parameter>', []),
         ],
     )
     def test_parameters(self, inside: str, calls: list[Any]) -> None:
@@ -528,3 +540,89 @@ def test_a_plain_call_in_json_that_cannot_be_read(inside: str, is_named: bool) -
     message = read(f"<tool_call>\n{inside}\n</tool_call>{EOS}")
     assert calls_of(message) == []
     assert bool(message.dropped) == is_named
+
+
+class TestValuesThatLookLikeTheirTags:
+    """Rules 18, 38 and 45: where a tag is damaged, a part of the value may be taken for its."""
+
+    VALUE = 'name="command" string="true"> x'
+
+    @each_row(
+        "tag",
+        [
+            '<D parameter name="command string="true">',
+            '<D parameter name="command""true">',
+            '<D parameter name="command" string string="true">',
+            '<D parameter name="command" string=true"">',
+            '<D parameter name="command" string="true">',
+            '<D parameter name="command" string="true"',
+            '<D parameter name="command" string="true',
+        ],
+    )
+    def test_attributes(self, tag: str) -> None:
+        tag = tag.replace("D ", DSML)
+        text = in_block(f"{BASH}\n{tag}{self.VALUE}{PARAMETER_END}\n{INVOKE_END}\n")
+        calls = [("bash", {"command": self.VALUE})] if tag.endswith('"true">') else []
+        assert calls_of(read(text)) in ([], calls)
+
+    @each_row(
+        "value, calls",
+        [
+            ("<b>", ["<b>"]),
+            ("  <b>", ["  <b>"]),
+            ("\t<b>\n</b>", ["\t<b>\n</b>"]),
+            ("\n<b>", ["\n<b>"]),
+            ("", [""]),
+            ("/", []),
+            ("|", []),
+            ("｜", []),
+            ('"', []),
+            ('string="true"', []),
+        ],
+    )
+    def test_behind_a_tag_without_its_bracket(self, value: str, calls: list[str]) -> None:
+        inside = f"{COMMAND[:-1]}{value}{PARAMETER_END}\n{INVOKE_END}\n"
+        message = read(in_block(f"{BASH}\n{inside}"))
+        assert calls_of(message) == [("bash", {"command": value}) for value in calls]
+        assert bool(message.incomplete) is not bool(calls)
+
+    @each_row("value", ['{">{}', "{}</}"])
+    def test_json_with_a_bracket_twice(self, value: str) -> None:
+        inside = f'<{DSML}parameter name="timeout" string="false">{value}{PARAMETER_END}'
+        text = in_block(f"{BASH}\n{COMMAND}ls{PARAMETER_END}\n{inside}\n{INVOKE_END}\n")
+        message = read(text)
+        assert (calls_of(message), len(message.incomplete)) == ([], 1)
+
+
+WORDS = [
+    tool("invoke", [], parameter="string", path="string"),
+    tool("read", ["path"], path="string"),
+]
+
+
+class TestToolsNamedAsTheWordsOfTags:
+    """Rules 1 and 38: a word of the format is no name of a tool or key by itself."""
+
+    PATH = f'<{DSML}parameter name="path" string="true">a{PARAMETER_END}\n'
+
+    @each_row(
+        "opening, calls",
+        [
+            ('<D invoke name="invoke">', [("invoke", {"path": "a"})]),
+            ('<D invoke name="read">', [("read", {"path": "a"})]),
+            ('<D invoke nameread="">', []),
+            ("<D invoke>", []),
+        ],
+    )
+    def test_tools(self, opening: str, calls: list[Any]) -> None:
+        text = in_block(f"{opening.replace('D ', DSML)}\n{self.PATH}{INVOKE_END}\n")
+        message = read(text, tools=WORDS)
+        assert calls_of(message) == calls
+        assert bool(message.dropped) is not bool(calls)
+
+    @each_row("key", ["namepath", "path"])
+    def test_keys(self, key: str) -> None:
+        inside = f'<{DSML}parameter {key}="" string="true">a{PARAMETER_END}\n'
+        text = in_block(f'<{DSML}invoke name="invoke">\n{inside}{INVOKE_END}\n')
+        message = read(text, tools=WORDS)
+        assert (calls_of(message), len(message.dropped)) == ([], 1)

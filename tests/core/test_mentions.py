@@ -74,3 +74,10 @@ class TestRoles:
         text = f"{USER} begins a turn. {'x' * 5000}{later}"
         message = read(f"{text}{ANSWER}Yes.{EOS}")
         assert (message.content, kinds_of(message)) == (text, ["made_up_turn"])
+
+
+@pytest.mark.parametrize("quotes", ["„“", "„”", "‚‘", "»«", "»»", "「」", "״״"])
+@pytest.mark.parametrize("token", [EOS, USER])
+def test_a_token_between_quotes_of_any_language_is_named(quotes: str, token: str) -> None:
+    text = f"Es schreibt {quotes[0]}{token}{quotes[1]} dort."
+    assert read(f"{text}{EOS}").content == text

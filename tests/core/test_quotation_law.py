@@ -55,19 +55,25 @@ PAIRS = [
     "『』",
     "«»",
     "»«",
+    "»»",
     "‹›",
     "„“",
     "‚‘",
     "《》",
     "〈〉",
     "〝〞",
+    "〝〟",
+    "‟”",
+    "❝❞",
+    "״״",
     "＂＂",
     "＇＇",
 ]
 PAIRS += ['""', "''", "``"]
 NAMED = [("<document>", "</document>"), ('<textarea rows="3">', "</textarea>")]
 NAMED += [("<quote>", "</quote>"), ("[code]", "[/code]"), ("[quote=x]", "[/quote]")]
-NAMED += [("\\begin{verbatim}", "\\end{verbatim}"), ("#+BEGIN_SRC xml", "#+END_SRC")]
+NAMED += [("\\begin{verbatim}", "\\end{verbatim}"), ("\\begin{minted}{xml}", "\\end{minted}")]
+NAMED += [("#+BEGIN_SRC xml", "#+END_SRC")]
 NAMED += [("/*", "*/"), ("<![CDATA[", "]]>")]
 FENCES = ["```", "~~~~"]
 PAIRS_WITH_NAMES = [
@@ -77,7 +83,7 @@ ROWS = [
     *(Row(f"<{name}>", f"</{name}>") for name in ELEMENTS),
     Row('<pre class="x">', "</PRE>"),
     Row("<!--", "-->"),
-    *(Row(pair[0], pair[1], in_line=True, own_lines=pair[0] not in "\"'") for pair in PAIRS),
+    *(Row(pair[0], pair[1], in_line=True, own_lines=pair[0] not in "\"'״") for pair in PAIRS),
     Row("``", "``", in_line=True),
     Row('"""', '"""'),
     Row("'''", "'''"),

@@ -12,7 +12,7 @@ from dsv4._completion.json_text import is_item, json_string, members_of, object_
 from dsv4._completion.limits import MOST_PARAMETERS
 from dsv4._completion.patterns import pattern
 from dsv4._format import tokens
-from dsv4._format.spellings import CLOSING_BRACKETS
+from dsv4._format.spellings import BARS, CLOSING_BRACKETS
 from dsv4._parse.reading import Reading
 from dsv4._parse.tag import Tag
 from dsv4._parse.tag_rules import IN_CALL, is_argument
@@ -29,7 +29,10 @@ _GIVES_ANY = pattern(r"name\s*=\s*[\"']?[\w.-]+")
 _GIVES_NAME = pattern(r"name=\"([^\"\n]+)\"")
 # The type of a value with something behind it, and attributes in which a sign lost its place.
 _TYPE_AND_MORE = pattern(r"(?:true|false)\s*\S")
-_HOLDS_NAME = pattern(r"\s+name")  # of `=" namepath"`, whose signs changed places
+# A key with more of its tag in it, as of `=" namepath"`, whose signs changed places, or of
+# `name="path string="true">name="x" string="true">`, where the value looks like attributes.
+_HOLDS_MORE = pattern(r"\A\s+name|=\"")
+_ENDS_IN_VALUE = pattern(rf"(?:[{re.escape(BARS)}]|[\"'][\"'])\s*\Z")
 _TYPES_AS_NAMES = frozenset({"stringtrue", "stringfalse"})
 
 
@@ -37,10 +40,11 @@ def _swallows_value(tag: Tag) -> bool:
     """Whether a parameter's tag lost a quote or its bracket, and has some of the value in it.
 
     In `string="true>a = "b">` the quote is missing, in `string="truels">` the value came too early,
-    in `string="true"/` the bracket may be missing, and the slash may be the value.
+    in `string="true"/` the bracket may be missing, and the slash may be the value; so may a bar or
+    one more quote.
     """
-    if tag.self_closed:
-        return tag.raw[-1] not in CLOSING_BRACKETS
+    if tag.raw[-1] not in CLOSING_BRACKETS and (tag.self_closed or _ENDS_IN_VALUE.search(tag.raw)):
+        return True
     goes_on = _TYPE_AND_MORE.match(tag.attributes.get("string", "")) is not None
     return goes_on or not _TYPES_AS_NAMES.isdisjoint(tag.attributes)
 
@@ -189,7 +193,7 @@ class Call:
         reading, writer, rules = self.reading, self.writer, self.reading.rules
         key = rules.key(tag, self.name) if tag.marked or tag.name else tag.label
         self._spread_body()
-        if key is None or (key not in reading.tools.keys(self.name) and _HOLDS_NAME.match(key)):
+        if key is None or (key not in reading.tools.keys(self.name) and _HOLDS_MORE.search(key)):
             self.drop("unreadable")
             key = key or ""
         elif key in writer.keys and self.hidden is None:

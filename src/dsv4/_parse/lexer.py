@@ -238,7 +238,9 @@ class _TagReader:
     attributes: dict[str, str] = field(default_factory=dict)
     is_quoted: bool = False  # the value of the last attribute
     is_typed: bool = False  # `string` stands before the last attribute
-    has_two_names: bool = False  # which are different: nobody knows which is meant
+    # An attribute is there twice, and nobody knows which is meant: `name`, or any behind `string`,
+    # where the second may be in the value (`string="true"name="x"`).
+    has_two: bool = False
     reached: int = NOWHERE  # in the value of an attribute
 
     def read(self, at: int) -> Waiting[Tag | None]:
@@ -386,7 +388,10 @@ class _TagReader:
         if newline >= 0:
             return self._made(label, at, at + newline)
         if (yield from self._at(after)) in _OPENING:
-            return self._made(label, at, after)
+            # White space before it is the value's: `string="true"  <b>`.
+            is_parameter = self.marked and not self.closing and kind_of(label) == "parameter"
+            is_space = is_parameter and self.source.slice(at, after).isspace()
+            return self._made(label, at, at if is_space else after)
         raise _NoTag
 
     def _made(self, label: str, at: int, end: int) -> Tag:
@@ -395,7 +400,7 @@ class _TagReader:
         raw = self.source.slice(self.start, end)
         head = kind_of(label), self.start, raw, self.closing, label, self.marked, self.spaced
         is_closed = not self.closing and "/" in self.source.slice(at, end)
-        is_broken = self.has_two_names and self.marked
+        is_broken = self.has_two and self.marked
         tag = Tag(*head, self.attributes, is_closed, broken=is_broken, mended=self.mended)
         opens = self.closing and self.marked and {"name", "string"} <= self.attributes.keys()
         return replace(tag, closing=False, mended=True) if opens else tag
@@ -429,8 +434,11 @@ class _TagReader:
                 raise _NoTag
             value = source.slice(at, end)
         self.is_typed = "string" in self.attributes
-        if self.attributes.setdefault(key, value) != value and key == "name":
-            self.has_two_names = True
+        before = self.attributes.get(key)
+        is_named_again = key == "name" and before != value
+        if before is not None and (is_named_again or self.is_typed):
+            self.has_two = True
+        self.attributes.setdefault(key, value)
         return end
 
     def _next(self, marks: re.Pattern[str], at: int) -> Waiting[tuple[str, int]]:

@@ -34,9 +34,10 @@ _MARK = (
     r"|(?P<comment>/\*|\*/)|(?P<cdata>\]\]>)"
 )
 MARK = pattern(rf"(?i){_MARK}")
-# Directly before a call, in the middle of a line too.
+# Directly before a call, in the middle of a line too; with options, as `{minted}{xml}` has.
+_OPTIONS = r"(?:(?<=\})(?:\[[^\]\n]{0,64}\]|\{[^}\n]{0,64}\})+)?"
 _LAST = pattern(
-    rf"(?i)(?:{_MARK}|(?P<open_cdata>{re.escape(CDATA[0])})"
+    rf"(?i)(?:(?:{_MARK}){_OPTIONS}|(?P<open_cdata>{re.escape(CDATA[0])})"
     r"|<(?P<element>[a-z][\w.:-]{0,63})(?:\s[^<>]*)?(?<!/)>)\Z"
 )
 # It ends in one of these, or in a name of Org's, which is no longer than this.

@@ -28,14 +28,17 @@ def is_named(reading: Reading, tag: Tag) -> Steps[bool]:
 
 
 def _is_in_quotes(reading: Reading, tag: Tag, quote: str) -> Steps[bool]:
-    """Whether the quote before a token closes behind it, and other tokens."""
+    """Whether the quote before a token closes behind it, and other tokens.
+
+    `quote` has all that may close it: `„` has two.
+    """
     buffer, at = reading.buffer, tag.end
     longest = 0 if reading.prose.reasoning else _MOST_NAMED  # reasoning ends wherever its end is
     while (ahead := (yield from buffer.next_tag(at, at))) is not None:
         if ahead.kind not in TOKENS or at - tag.start > longest:
             break
         at = ahead.end
-    if buffer.at(at) == quote:
+    if buffer.at(at) in [*quote]:
         reading.prose.named_to = at
         return True
     if reading.prose.reasoning or tag.kind == "eos" or quote not in _ENDS_INLINE:

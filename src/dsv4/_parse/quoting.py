@@ -26,8 +26,10 @@ _LAPSING = frozenset({"quotes", "inline code"})
 
 # What opens a quotation -> what closes it: either of two, in some languages.
 PAIRS = {
-    **dict(zip("“‘「『«»‹›《〈〝｢﹁﹃", "”’」』»«›‹》〉〞｣﹂﹄", strict=True)),
-    **{quote: quote for quote in "＂＇\"'`"},
+    **dict(zip("“‘‟‛❝❛「『«‹›《〈｢﹁﹃", "”’”’❞❜」』»›‹》〉｣﹂﹄", strict=True)),
+    **{quote: quote for quote in "＂＇״\"'`"},
+    "»": "«»",
+    "〝": "〞〟",
     "„": "“”",
     "‚": "‘’",
 }
@@ -41,7 +43,7 @@ QUOTES_AN_INVOKE = QUOTES | {"+", "-", "\\"}
 # What stands directly behind a close in the string of a program, or in JSON.
 QUOTES_A_CLOSE = frozenset("\\\"'`")
 
-_STRAIGHT = frozenset("\"'")
+_STRAIGHT = frozenset("\"'״")
 _NO_OPENING_BEHIND = frozenset("_.,;:!?)")
 _FIRST_WIDE = "\u2e80"  # letters from here on have no spaces between words
 # Elements that quote what they hold: those of HTML, and any whose name has one of some words.

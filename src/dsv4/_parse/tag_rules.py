@@ -160,11 +160,10 @@ class TagRules:
         """
         if tool is not None and tag.marked and not tag.closing and self._names_key(tag, tool):
             return "parameter"
-        is_odd = tag.marked and tag.label and tag.label not in spellings.RELEASED_LABELS
-        if is_odd and tag.name is None:
-            if tool is not None and tag.label in self.tools.keys(tool):
+        if tag.marked and (own := _own_name(tag)):
+            if tool is not None and own in self.tools.keys(tool):
                 return "parameter"
-            if tag.label in self.tools.declared:
+            if own in self.tools.declared:
                 return "invoke"
         return None if tag.kind == "named" else tag.kind
 
@@ -180,14 +179,14 @@ class TagRules:
 
     def key(self, tag: Tag, tool: str) -> str | None:
         """The name of a parameter: its attribute, or the tag's own name."""
-        if tag.name is None and tag.label in self.tools.keys(tool):
-            return tag.label
+        if (own := _own_name(tag)) in self.tools.keys(tool):
+            return own
         return self.tools.key_as_declared(tool, tag.name)
 
     def tool_called(self, tag: Tag) -> str | None:
         """The tool that an invoke calls: by its attribute, or by the tag's own name."""
-        if tag.name is None and tag.label in self.tools.declared:
-            return tag.label
+        if (own := _own_name(tag)) in self.tools.declared:
+            return own
         return self.tools.as_declared(tag.name)
 
     def calls_declared(self, invoke: Tag) -> bool:
@@ -338,6 +337,15 @@ class TagRules:
             if len(rest) > LONGEST_SPACE or rest.strip() or not (yield from self.buffer.more()):
                 return False
         return True
+
+
+def _own_name(tag: Tag) -> str | None:
+    """What a tag is named, if that may be a declared tool or key: no word of the format.
+
+    Where a tool is named `invoke`, `<D invoke nameread="">`, D being the token, is no call of it.
+    """
+    is_word = tag.marked and tag.label in spellings.RELEASED_LABELS
+    return None if is_word or tag.name is not None else tag.label
 
 
 def is_argument(attribute: str, keys: Collection[str]) -> bool:

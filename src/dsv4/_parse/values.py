@@ -30,13 +30,19 @@ from dsv4._parse.value_reader import Value
 
 # What a value may end in whose close is damaged: a bracket, the token, or a close with a bar in it,
 # which a bracket or a line end may cut in two; and closes that lack their bracket.
-_PART_OF_CLOSE = pattern(
+_PART = (
     rf"(?:(?:<|&lt;)[/\\]{{0,2}}"
     rf"|</[^<>\n]{{0,32}}{BAR}[^<>\n]{{0,32}}[<>\n]{{0,2}}[^<>\n]{{0,32}}>?[ \w]{{0,32}}"
     rf"|{tokens.DSML}[ \w]{{0,32}}(?:</)?>?|</(?:invoke|tool_calls|calls)?>|parameter>)"
     r"\s{0,8}\Z"
 )
+_PART_OF_CLOSE = pattern(_PART)
 _LONGEST_PART = 128
+_LONGEST_END = 8
+# The vocabulary has `></` and `}</` as one token each. Of what changed places with the DSML token
+# the bracket is left behind it; where it was lost, a tag or a brace is left open.
+_TOKEN_AT_END = pattern(rf"{tokens.DSML}\W{{0,8}}\Z")
+_PART_OR_OPEN_TAG = pattern(rf"<[^\s<>][^<>\n]{{0,96}}\Z|{_PART}")
 _OUTER_CLOSES = tuple(f"</{tokens.DSML}{gap}invoke>" for gap in ("", " "))
 _UNENDED_CLOSES = tuple(f"</{tokens.DSML}{gap}parameter" for gap in ("", " "))
 
@@ -180,9 +186,12 @@ class ParameterValue(QuotingValue):
             self.call.drop("unreadable")
 
     def _is_json_with_tags(self, raw: str) -> bool:
-        """Whether JSON was announced, and it is none with tags in it (rule 37):
-        `null</D>`, a line end and `parameter<D parameter name="w"`, D being the token."""
-        return self.tag.string == "false" and tokens.DSML in raw and read_value(raw) is None
+        """Whether JSON was announced, and it is none with tags in it or parts of them at its ends
+        (rule 37): `null</D>`, a line end and `parameter<D parameter name="w"`, D being the token;
+        `{">{}`, `{}</}`, where a bracket came twice."""
+        is_doubled = '">' in raw[:_LONGEST_END] or "</" in raw[-_LONGEST_END:]
+        holds_tags = is_doubled or tokens.DSML in raw
+        return self.tag.string == "false" and holds_tags and read_value(raw) is None
 
     def _leave(self, to: int, tag: Tag | None) -> None:
         self.reading.advance(max(to, self.reading.pos))
@@ -202,9 +211,13 @@ class ParameterValue(QuotingValue):
         if tag is not None and tag.raw == self.reading.tags.parameter_close:
             has_outer = self.precedes_call and raw.rstrip().endswith(_OUTER_CLOSES)
             return has_outer or raw.endswith(_UNENDED_CLOSES)
+        last = max(len(raw) - _LONGEST_PART, 0)
         if tag is not None and not tag.marked:
-            return raw.endswith(tokens.DSML)
-        return _PART_OF_CLOSE.search(raw, max(len(raw) - _LONGEST_PART, 0)) is not None
+            return _TOKEN_AT_END.search(raw, last) is not None
+        if tag is not None and tag.bare and raw.count("{") > raw.count("}"):
+            return True
+        ends = _PART_OF_CLOSE if tag is None or not tag.bare else _PART_OR_OPEN_TAG
+        return ends.search(raw, last) is not None
 
     def _give(self, raw: str) -> None:
         reading, block = self.reading, self.reading.block
