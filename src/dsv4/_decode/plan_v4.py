@@ -275,14 +275,8 @@ class PromptPlan:
             return sections
         if turn.role != "user" or not sections:
             return []
-        if self._answered_without_header(n):
-            return sections[-1:]
         ends = sections[-1].end == turn.end and sections[-1].start > turn.start
         return sections[-1:] if ends and self.has_developers else []
-
-    def _answered_without_header(self, n: int) -> bool:
-        after = self.turns[n + 1 : n + 3]
-        return [t.role for t in after] == ["system", "assistant"] and after[0].start == after[1].end
 
     def shows_reasoning(self, n: int) -> bool:
         """Whether a turn, an answer, has a thinking part."""

@@ -186,9 +186,7 @@ class RendererV4(TurnWriter):
         elif asks is not None:
             flat.append(self._transitions[asks][index])
         thinks = index > self.shown_from and task is None
-        if type(message) is SampledMessage:
-            self._sampled_turn(message, content, index, thinks)
-        else:
+        if type(message) is not SampledMessage or not self._sampled_turn(message, index, thinks):
             if asks is None or task is not None:
                 flat.append(REASONING[index] if thinks else ANSWER[index])
             if thinks:
@@ -393,33 +391,20 @@ class RendererV4(TurnWriter):
 
     # Turns as they were sampled.
 
-    def _sampled_turn(
-        self, message: SampledMessage, content: object, index: int, thinks: bool
-    ) -> None:
-        """A turn of which the model's own text, or its ids, are known."""
+    def _sampled_turn(self, message: SampledMessage, index: int, thinks: bool) -> bool:
+        """Writes a turn as the model wrote it. False where only the message as it was read tells,
+        or the ids: then it is written like any other."""
         field, other = self.rules.reasoning_fields
         reasoned = is_nonempty(message.get(field)) or is_nonempty(message.get(other))
         closes, own = self._closes(message), self.dialect.tokens
         turn = RawTurn(message.sampled, reasoned, thinks, closes, own)
         self._add_sampled(index, turn)
         if turn.text is None:
-            self._read_turn(message, content, index, thinks)
-        else:
-            self.flat += turn.entries(index, self.dialect)
-            if is_nonempty(message.get("tool_calls")):
-                self._last_calls = maybe_list(message["tool_calls"])
-
-    def _read_turn(self, message: MessageFields, content: object, index: int, thinks: bool) -> None:
-        """The same turn as the format writes it."""
-        flat = self.flat
-        if thinks:
-            flat += REASONING[index], self._reasoning(message, index), self.words.reasoning_end
-        else:
-            flat.append(ANSWER[index])
-        self._content(content, index, BETWEEN_MODEL_ITEMS)
-        self._calls(message.get("tool_calls"), index)
-        if self._closes(message):
-            flat.append(self.words.answer_end)
+            return False
+        self.flat += turn.entries(index, self.dialect)
+        if is_nonempty(message.get("tool_calls")):
+            self._last_calls = maybe_list(message["tool_calls"])
+        return True
 
     def _header(self, thinks: bool, answer: int | None) -> str:
         return (self.words.ask_thinking if thinks else self.words.ask_answer)[answer]
