@@ -10,17 +10,15 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, auto
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, NamedTuple, cast
 
 from dsv4._decode.part_readers import CallBlocks, Section, sections
 from dsv4._encode.inputs import as_inputs
-from dsv4._format import tokens
 from dsv4._format.dialects import DIALECTS, Dialect
-from dsv4._format.tokens import Tokens
 from dsv4.errors import OptionError
 from dsv4.request import Request
 from dsv4.types import DialectName, Effort
@@ -116,9 +114,6 @@ class LexemeKind(IntEnum):
 
 
 HEADERS = (LexemeKind.THINK, LexemeKind.ANSWER)
-# Anything that has the form of the released tokens: it takes less time than a choice between many.
-_OPENING, _CLOSING = tokens.USER.split("User")
-_TOKEN_FORM = f"{_OPENING}[^{_CLOSING}<]+{_CLOSING}"
 
 
 class PromptLexeme(NamedTuple):
@@ -127,12 +122,6 @@ class PromptLexeme(NamedTuple):
     kind: LexemeKind
     start: int
     end: int
-
-
-# There are many: it matters that this takes half the time of calling the class.
-_fast_lexeme: Callable[[tuple[LexemeKind, int, int]], PromptLexeme] = partial(
-    tuple.__new__, PromptLexeme
-)
 
 
 class PromptSpelling:
@@ -152,19 +141,9 @@ class PromptSpelling:
         }
         if dialect.system_token is not None:
             self.kinds[str(dialect.system_token)] = LexemeKind.SYSTEM
-        self.token = self._token_pattern(own)
-
-    def _token_pattern(self, own: Tokens) -> re.Pattern[str]:
-        """What finds them. Its group is a think token, which follows other tokens than the
-        assistant's too."""
-        thinks = f"({re.escape(own.think_start)}|{re.escape(own.think_end)})?"
-        heads = [
-            own.assistant,
-            *(kind for kind in self.kinds if not kind.startswith(own.assistant)),
-        ]
-        if all(map(re.compile(_TOKEN_FORM).fullmatch, heads)):
-            return re.compile(_TOKEN_FORM + thinks)
-        return re.compile(f"(?:{'|'.join(map(re.escape, heads))}){thinks}")
+        # The longest first: a token may begin as another does.
+        spellings = sorted(self.kinds, key=len, reverse=True)
+        self.token = re.compile("|".join(map(re.escape, spellings)))
 
 
 def lexemes(
@@ -174,26 +153,15 @@ def lexemes(
 
     Nothing inside a protected stretch is one: schemas and arguments may spell anything.
     """
-    listed = list(_tokens(text, dialect.made[PromptSpelling], start))
+    spelling = dialect.made[PromptSpelling]
+    found = spelling.token.finditer(text, start)
+    listed = [PromptLexeme(spelling.kinds[match[0]], *match.span()) for match in found]
     stretches = sorted(protected)
     if stretches:
         starts = [first for first, _ in stretches]
         ends = [-1, *(last for _, last in stretches)]  # -1 for what is before all of them
-        listed = [lexeme for lexeme in listed if lexeme[1] >= ends[bisect_right(starts, lexeme[1])]]
+        listed = [each for each in listed if each.start >= ends[bisect_right(starts, each.start)]]
     return [*listed, PromptLexeme(LexemeKind.END, len(text), len(text))]
-
-
-def _tokens(text: str, spelling: PromptSpelling, start: int) -> Iterator[PromptLexeme]:
-    kinds = spelling.kinds
-    for match in spelling.token.finditer(text, start):
-        token = match[0]
-        kind = kinds.get(token)
-        if kind is None and match[1]:  # a think token after another than the assistant's
-            token = token.removesuffix(match[1])
-            kind = kinds.get(token)
-        if kind is not None:
-            at = match.start()
-            yield _fast_lexeme((kind, at, at + len(token)))
 
 
 @dataclass(frozen=True)
