@@ -185,7 +185,7 @@ async def check_balance(g: Gateway, asked: Asked) -> None:
 
 async def usage_of(g: Gateway, key: str) -> KeyUsage:
     found: list[KeyUsage] = []
-    await g.server.access.meter.change(key, lambda usage, now: found.append(usage))
+    await g.server.access.meter.table.change(key, lambda usage, now: found.append(usage))
     return found[-1]
 
 

@@ -57,8 +57,8 @@ def test_turns_are_named_without_the_password_of_their_store(backend: str) -> No
 def test_sessions_are_named_without_the_password_of_their_store() -> None:
     assert "sessions" not in said(SUMMARY)
     assert "/sessions/ID, kept in s.db\n" in said(SUMMARY, trajectories="s.db")
-    told = said(SUMMARY, trajectories="redis://ann:secret@host")
-    assert "kept in redis://host\n" in told
+    told = said(SUMMARY, trajectories="redis://ann:secret@host", routed_experts=True)
+    assert "kept in redis://host, with routed experts\n" in told
     assert "secret" not in told
 
 

@@ -210,7 +210,7 @@ class TestWhatIsReported:
         lines = [json.loads(JsonFormatter().format(record)) for record in caplog.records]
         counted = (line for line in lines if line.get("path") in (PATHS[0], None))
         counts = [line["repairs"] for line in counted if "repairs" in line]
-        assert counts == [repairs]
+        assert counts == [repairs, repairs]  # of the request, and of the summary at the end
 
     def test_nothing_of_what_fits(self, tokenizer: Tokenizer) -> None:
         assert debugged(tokenizer, FITTED)[0] == []

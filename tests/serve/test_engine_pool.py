@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import aiohttp
 import pytest
 from aiohttp import web
-from gateway import Gateway, events_of, gateway, run
+from gateway import Gateway, events_of, gateway, key_file, run
 from standins import THINK_END, Scripted, VllmServer, in_a_thread
 
 from dsv4.serve.backend import BackendError, Model
+from dsv4.serve.observe.metrics import Metrics
 from dsv4.serve.settings import SettingError, Settings
 from dsv4.serve.upstreams.engine_pool import Engine, EngineLease, EnginePool, PromptPrefix
-from dsv4.serve.workers.reload import check_models, reload, reload_engines
+from dsv4.serve.workers.reload import check_models, reload
 from dsv4.serve.workers.uvicorn_runner import serve
 from dsv4.tokens import Tokenizer
 
@@ -130,10 +132,9 @@ def test_each_of_several_choices_moves_on_by_itself(tokenizer: Tokenizer) -> Non
                 assert (status, len(answer.get("choices", ()))) == (200, 3)
                 sessions += 1
             assert len(engines[1].requests) == 3 * sessions
-            engine = next(each for each in g.server.engines.engines if each.url == urls[1])
-            assert engine.is_up
-            while engine.running:
-                await asyncio.sleep(0.01)
+            _, shown = await g.get("/admin/upstreams")
+            up = {each["url"]: (each["up"], each["streams"]) for each in shown["engines"]}
+            assert up[urls[1]] == (True, 0)
 
     run(scenario())
 
@@ -171,6 +172,37 @@ def test_the_death_of_an_engine_takes_only_its_own_streams(path: str, tokenizer:
             assert not g.server.engines.engines[0].is_up
             assert all(engine.running == 0 for engine in g.server.engines.engines)
             assert (await g.get("/ready"))[0] == 200
+
+    run(scenario())
+
+
+def test_an_engine_is_drained_and_taken_back_by_its_administrator(tokenizer: Tokenizer) -> None:
+    async def scenario() -> None:
+        async with two_engines(tokenizer) as (g, engines, urls):
+            status, _, shown = await g.post("/admin/upstreams", {"url": urls[0], "draining": True})
+            assert status == 200
+            assert [each["draining"] for each in shown["engines"]] == [True, False]
+            for n in range(8):
+                messages = [{"role": "user", "content": f"Session {n}"}]
+                await g.post("/v1/chat/completions", {**CHAT, "messages": messages})
+            assert not engines[0].requests
+            await g.post("/admin/upstreams", {"url": urls[0], "draining": False})
+            _, shown = await g.get("/admin/upstreams")
+            assert [each["draining"] for each in shown["engines"]] == [False, False]
+            assert (await g.post("/admin/upstreams", {"url": "x", "draining": True}))[0] == 404
+            assert (await g.post("/admin/upstreams", {"url": urls[0]}))[0] == 400
+            assert (await g.post("/admin/restart", {}))[0] == 409
+
+    run(scenario())
+
+
+def test_administration_needs_the_key_of_an_administrator(tmp_path: Any) -> None:
+    keys = key_file(tmp_path, "ann:one\nadmin bob:two\n")
+
+    async def scenario() -> None:
+        async with gateway(api_key_file=str(keys)) as g:
+            assert (await g.get("/admin/upstreams", **{"x-api-key": "one"}))[0] == 403
+            assert (await g.get("/admin/upstreams", **{"x-api-key": "two"}))[0] == 200
 
     run(scenario())
 
@@ -230,18 +262,27 @@ def test_an_engine_that_does_not_answer_is_not_taken_in(
     assert caplog.text.count("the engines stay as they were") == 1
 
 
-def test_a_worker_that_starts_later_has_the_engines_of_the_file(
-    tokenizer: Tokenizer, tmp_path: Any
+def test_a_worker_that_starts_later_has_the_engines_of_the_others(
+    tokenizer: Tokenizer, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    told: list[int] = []
+    monkeypatch.setattr(Metrics, "shared_folder", tmp_path)
+    monkeypatch.setattr("os.kill", lambda pid, signal: told.append(signal))
+
     async def scenario() -> None:
         first, second, file = VllmServer(tokenizer, "x"), VllmServer(tokenizer, "x"), tmp_path / "t"
         async with first.running() as one, second.running() as two:
-            file.write_text(f'upstream = ["{one}", "{two}"]')
+            file.write_text(f'upstream = "{one}"')
             given = {"upstream": one, "settings_backend": "vllm", "config": str(file)}
             async with gateway(**given) as g:
-                g.server.follows_file = True  # as its supervisor says
-                await reload_engines(g.server)
-                assert [engine.url for engine in g.server.engines.engines] == [one, two]
+                file.write_text(f'upstream = ["{one}", "{two}"]')
+                await reload(g.server)
+                assert (await g.post("/admin/upstreams", {"url": one, "draining": True}))[0] == 200
+                assert told == [signal.SIGHUP]
+                async with gateway(**{**given, "config": None}) as later:
+                    _, shown = await later.get("/admin/upstreams")
+                    states = {each["url"]: each["draining"] for each in shown["engines"]}
+                    assert states == {one: True, two: False}
 
     run(scenario())
 

@@ -52,11 +52,11 @@ REFUSED: dict[str, tuple[int, str, Any, dict[str, str]]] = {
     "no key": (401, PATH, CHAT, {}),
     "expired": (401, PATH, CHAT, {"x-api-key": "old"}),
     "model of a key": (403, PATH, CHAT, {"x-api-key": "one"}),
-    "no admin": (403, "/sessions", {}, {"x-api-key": "k"}),
+    "no admin": (403, "/admin/restart", {}, {"x-api-key": "k"}),
     "model": (404, PATH, CHAT, {"x-api-key": "k"}),
     "route": (404, "/v1/nowhere", CHAT, {"x-api-key": "k"}),
     "method": (405, "/v1/models", CHAT, {"x-api-key": "k"}),
-    "session": (409, "/sessions", {"id": "taken"}, {"x-api-key": "ops"}),
+    "not restarted": (409, "/admin/restart", {}, {"x-api-key": "ops"}),
     "large": (413, PATH, {"a": "b" * 30_000}, {"x-api-key": "k"}),
     "packed": (415, PATH, CHAT, {"x-api-key": "k", "content-encoding": "br"}),
     "head": (431, PATH, CHAT, {"x-api-key": "k", "x-much": "b" * 6_000}),
@@ -71,12 +71,10 @@ def test_what_the_gateway_refuses_is_in_the_table(name: str, tmp_path: Path) -> 
 
     async def scenario() -> None:
         limits = {"max_body": 20_000, "max_header": 4_096, "strict_models": True}
-        given = {"api_key_file": keys, "trajectories": str(tmp_path / "sessions")}
-        async with gateway(open_key_files=True, **given, **limits) as g:
-            await g.post("/sessions", {"id": "taken"}, **{"x-api-key": "ops"})
-            status, answered, _ = await g.post(path, body, **headers)
+        async with gateway(api_key_file=keys, open_key_files=True, **limits) as g:
+            status, given, _ = await g.post(path, body, **headers)
             assert status == expected
-            assert is_in_table(status, answered)
+            assert is_in_table(status, given)
 
     run(scenario())
 

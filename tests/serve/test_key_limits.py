@@ -10,7 +10,7 @@ from gateway import gateway, run
 from standins import THINK_END, Scripted
 
 from dsv4.serve import Chunk
-from dsv4.serve.access.api_keys import read_keys
+from dsv4.serve.access.api_keys import WrongKeys, read_keys
 from dsv4.serve.access.key_usage import read_limits
 from dsv4.serve.settings import SettingError
 
@@ -71,16 +71,35 @@ def test_limits_in_the_words_of_each_protocol(tmp_path: Path) -> None:
 def test_no_route_takes_a_key_that_has_expired(tmp_path: Path) -> None:
     file = tmp_path / "keys"
     file.write_text("admin old:a expires=2020-01-01\n")
-    paths = ["/v1/chat/completions", "/tokenize", "/sessions"]
+    paths = ["/v1/chat/completions", "/tokenize", "/admin/restart"]
     paths += ["/playground/api/settings", "/playground/inspector/changes"]
 
     async def scenario() -> None:
-        given = {"api_key_file": str(file), "trajectories": str(tmp_path / "sessions")}
-        async with gateway(playground=True, inspect=True, **given) as g:
+        async with gateway(api_key_file=str(file), playground=True, inspect=True) as g:
             key = {"x-api-key": "a", "content-type": "application/json"}
             for path in paths:
                 status, _, body = await g.post(path, CHAT, **key)
                 assert (status, body["error"]["message"]) == (401, "The API key has expired."), path
+
+    run(scenario())
+
+
+def test_guesses_wait_longer_each_time_and_right_keys_never(tmp_path: Path) -> None:
+    wrong = WrongKeys()
+    pauses = [wrong.next_pause("1.2.3.4") for _ in range(12)]
+    assert pauses[:5] == [0.0] * 5
+    assert pauses[5:8] == [0.1, 0.2, 0.4]
+    assert pauses[-1] == 5.0
+    assert wrong.next_pause("5.6.7.8") == 0.0
+    file = tmp_path / "keys"
+    file.write_text("ann:right\n")
+
+    async def scenario() -> None:
+        async with gateway(Scripted(*ANSWER), api_key_file=str(file)) as g:
+            for _ in range(6):
+                assert (await g.post("/v1/chat/completions", CHAT, **{"x-api-key": "x"}))[0] == 401
+            assert g.server.access.wrong_keys.next_pause("127.0.0.1") == 0.2
+            assert (await g.post("/v1/chat/completions", CHAT, **{"x-api-key": "right"}))[0] == 200
 
     run(scenario())
 

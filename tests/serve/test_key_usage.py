@@ -49,11 +49,11 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def make(request: pytest.FixtureRequest, tmp_path: Path) -> MakeMeter:
     if request.param == "process":
         table = ProcessUsage()
-        return lambda: table
+        return lambda: KeyMeter(table)
     if request.param == "machine":
-        return lambda: MachineUsage(tmp_path)
+        return lambda: KeyMeter(MachineUsage(tmp_path))
     url = request.getfixturevalue("redis_url")
-    return lambda: RedisUsage(url, prefix=f"{tmp_path}:")
+    return lambda: KeyMeter(RedisUsage(url, prefix=f"{tmp_path}:"))
 
 
 async def admit(meter: KeyMeter, limits: KeyLimits, name: str = "ann") -> None:
@@ -63,7 +63,7 @@ async def admit(meter: KeyMeter, limits: KeyLimits, name: str = "ann") -> None:
 
 async def closed(*meters: KeyMeter) -> None:
     for meter in meters:
-        await meter.aclose()
+        await meter.table.aclose()
 
 
 def test_no_more_streams_at_once_than_allowed(make: MakeMeter) -> None:
@@ -118,7 +118,7 @@ async def aged(meter: KeyMeter, field: str, by: int) -> None:
     def age(usage: KeyUsage, now: float) -> None:
         setattr(usage, field, getattr(usage, field) - by)
 
-    await meter.change("ann", age)
+    await meter.table.change("ann", age)
 
 
 def test_what_many_do_at_once_is_all_counted(make: MakeMeter) -> None:
@@ -131,7 +131,7 @@ def test_what_many_do_at_once_is_all_counted(make: MakeMeter) -> None:
 
         await asyncio.gather(*(request(meter) for meter in meters for _ in range(10)))
         seen: list[KeyUsage] = []
-        await meters[0].change("ann", lambda usage, now: seen.append(usage))
+        await meters[0].table.change("ann", lambda usage, now: seen.append(usage))
         assert (seen[0].requests, seen[0].tokens) == (40, 280)
         assert sum(seen[0].streams.values()) == 0
         await closed(*meters)
@@ -162,7 +162,7 @@ def test_streams_of_a_worker_that_died_do_not_count(tmp_path: Path) -> None:
     async def scenario() -> None:
         table = MachineUsage(tmp_path)
         await table.change("ann", lambda usage, now: usage.streams.update({"999999999": 5}))
-        await admit(table, KeyLimits(streams=1))
+        await admit(KeyMeter(table), KeyLimits(streams=1))
 
     run(scenario())
 
@@ -172,9 +172,9 @@ def test_streams_of_a_machine_that_died_do_not_count_for_long(
 ) -> None:
     async def scenario() -> None:
         limits = KeyLimits(streams=2)
-        dead, alive, other = (RedisUsage(redis_url, prefix="dead:") for _ in range(3))
+        dead, alive, other = (KeyMeter(RedisUsage(redis_url, prefix="dead:")) for _ in range(3))
         monkeypatch.setattr(redis_usage, "_LEASE", 1.5)
-        renewing = asyncio.create_task(alive.look_after())
+        renewing = asyncio.create_task(alive.table.look_after())
         async with dead.admitted("ann", limits), alive.admitted("ann", limits):
             with pytest.raises(KeyLimitReached):
                 await admit(other, limits)
@@ -201,7 +201,7 @@ def test_while_redis_is_away_each_process_counts_alone_and_says_so(
     async def scenario() -> None:
         port = free_port()
         with redis_server(tmp_path, port) as url:
-            one, other = RedisUsage(url, changes.append), RedisUsage(url)
+            one, other = KeyMeter(RedisUsage(url, changes.append)), KeyMeter(RedisUsage(url))
             running = one.admitted("ann", limits)
             await running.__aenter__()
             await other.count_tokens("ann", limits, 40)
@@ -212,15 +212,15 @@ def test_while_redis_is_away_each_process_counts_alone_and_says_so(
         async with one.admitted("ann", limits):
             with pytest.raises(KeyLimitReached, match="2 streams"):
                 await admit(one, limits)
-            assert one.failure is not None
+            assert one.table.failure is not None
             await one.count_tokens("ann", limits, 61)
         with pytest.raises(KeyLimitReached, match="100 tokens a day"):
             await admit(one, limits)
         assert (changes[0], changes[-1]) == (True, False)
         with redis_server(tmp_path, port):
             # What was used meanwhile is brought, and the stream that still runs is told again.
-            await one.change("ann", lambda usage, now: None)
-            assert one.failure is None
+            await one.table.change("ann", lambda usage, now: None)
+            assert one.table.failure is None
             with pytest.raises(KeyLimitReached, match="100 tokens a day"):
                 await admit(other, limits)
             async with other.admitted("ann", KeyLimits(streams=2)):
@@ -258,7 +258,7 @@ def test_two_gateways_with_one_redis_share_limits(redis_url: str, tmp_path: Path
             assert await status(one, "b") == 200
             counted: list[KeyUsage] = []
             while not counted or not counted[-1].day_tokens:  # which a client does not wait for
-                table = one.server.access.meter
+                table = one.server.access.meter.table
                 await table.change("bob", lambda usage, now: counted.append(usage))
             assert await status(two, "b") == 429
             _, ready = await one.get("/ready")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import mmap
 import socket
 from pathlib import Path
 from typing import Any
@@ -65,7 +66,8 @@ def test_a_port_that_is_taken_is_an_error_of_the_settings() -> None:
             Metrics().listen("127.0.0.1", taken.getsockname()[1])
 
 
-def test_the_size_of_the_store_is_shown() -> None:
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs Linux")
+def test_memory_and_the_size_of_the_store_are_shown() -> None:
     async def scenario() -> None:
         async with gateway() as g:
             await asked(g, "Hi")
@@ -73,6 +75,8 @@ def test_the_size_of_the_store_is_shown() -> None:
             while not shown.get("dsv4_store_bytes"):
                 shown = counts((await g.get("/metrics"))[1])
                 await asyncio.sleep(0.05)
+            resident = int(Path("/proc/self/statm").read_text().split()[1]) * mmap.PAGESIZE
+            assert shown["dsv4_memory_bytes"] == pytest.approx(resident, rel=0.2)
 
     run(scenario())
 
@@ -116,7 +120,7 @@ def test_what_happens_behind_the_last_byte_changes_nothing(
             used: list[int] = [0]
             while not used[-1]:  # it is charged behind the last byte
                 await asyncio.sleep(0.01)
-                await g.server.access.meter.change(
+                await g.server.access.meter.table.change(
                     "ann", lambda usage, now: used.append(usage.tokens)
                 )
             assert used[-1] == answer["usage"]["total_tokens"]

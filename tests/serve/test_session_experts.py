@@ -37,6 +37,7 @@ def settings(engine: str, url: str, tmp_path: Path) -> dict[str, Any]:
         "settings_backend": engine,
         "upstream": url,
         "trajectories": str(tmp_path / "s.db"),
+        "routed_experts": True,
         "dialect": "v4",
         "upstream_reasoning": "grammar",
     }
@@ -183,6 +184,11 @@ def test_they_are_asked_for_only_where_a_session_wants_them(engine: str, tmp_pat
             body = server.requests[-1]
             assert "return_routed_experts" not in body
             assert "token_ids" not in body
+        given = settings(engine, url, tmp_path) | {"routed_experts": False}
+        async with server.running() as url, gateway(**given | {"upstream": url}) as at:
+            status, _, error = await at.post("/sessions", {"routed_experts": True})
+            assert status == 400
+            assert "started without `--routed-experts`" in error["error"]["message"]
 
     run(scenario())
 

@@ -538,6 +538,7 @@ class TestBadInput:
             ({"drop_thinking": 1}, "drop_thinking: found 1"),
             ({"routed_experts": 0}, "routed_experts: found 0, expected true, false, or how many"),
             ({"routed_experts": "yes"}, "routed_experts: found 'yes'"),
+            ({"routed_experts": True}, "routed_experts: found it, expected none: this server was"),
             ({"owner": "bob"}, "owner: found 'bob', expected none: no keys are asked for here"),
             ({"name": "x"}, "name: found it, expected one of id, group"),
         ],

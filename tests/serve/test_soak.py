@@ -231,7 +231,7 @@ def test_nothing_is_broken_or_left_over_after_minutes_of_everything(
             usage: list[KeyUsage] = []
             while not usage or sum(usage[-1].streams.values()):  # what was cancelled leaves later
                 await asyncio.sleep(0.05)
-                await g.server.access.meter.change("ann", lambda u, now: usage.append(u))
+                await g.server.access.meter.table.change("ann", lambda u, now: usage.append(u))
             assert usage[-1].day_tokens > 0
         redis.kill()
 
@@ -250,6 +250,8 @@ def check_promises(
     assert after["sockets"] <= before["sockets"] + 4
     assert after["tasks"] <= before["tasks"] + 1
     assert after["memory"] <= before["memory"] * 1.15 + 16
+    shown = g.server.metrics.registry.get_sample_value("dsv4_memory_bytes") or 0
+    assert shown / 2**20 <= before["memory"] * 1.15 + 16
 
 
 async def settled(g: Gateway) -> None:

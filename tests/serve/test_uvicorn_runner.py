@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -37,7 +38,10 @@ ADMIN = "key-of-the-operator"
 
 
 class SlowEngine(BaseHTTPRequestHandler):
-    """An engine whose answers take a second and a half."""
+    """An engine whose answers take a second and a half, and as long as they are held."""
+
+    may_end = threading.Event()
+    may_end.set()
 
     def log_message(self, *said: object) -> None:
         pass
@@ -53,6 +57,8 @@ class SlowEngine(BaseHTTPRequestHandler):
             for n in range(30):
                 self._event(f"word {n} ", None)
                 time.sleep(0.05)
+            while not self.may_end.wait(0.05):
+                self._event("and ", None)
             self._event("", "stop")
             self.wfile.write(b"data: [DONE]\n\n")
         except ConnectionError:  # nobody reads on
@@ -86,6 +92,10 @@ class Operated:
         self._engine = engine
 
     @property
+    def both(self) -> list[str]:
+        return [self._engine, self.other]
+
+    @property
     def other(self) -> str:
         """The same engine under another name: one that does not answer would not be taken in."""
         return self._engine.replace("127.0.0.1", "localhost")
@@ -103,6 +113,16 @@ class Operated:
         """Whether a key is answered so by whoever is asked."""
         asked = [self.server.asked("GET", "/v1/models", key=key).status for _ in range(8)]
         return set(asked) == {status}
+
+    def all_workers_have(self, urls: list[str], draining: str | None = None) -> bool:
+        """Whether all workers have these engines, one of them draining."""
+        shown = [self.server.asked("GET", "/admin/upstreams").body["engines"] for _ in range(8)]
+        expected = [(url, url == draining) for url in urls]
+        return all([(e["url"], e["draining"]) for e in engines] == expected for engines in shown)
+
+    def drain(self, url: str, is_draining: bool) -> None:
+        body = {"url": url, "draining": is_draining}
+        assert self.server.asked("POST", "/admin/upstreams", body).status == 200
 
 
 @pytest.fixture(scope="module")
@@ -160,6 +180,7 @@ def test_a_hangup_reloads_keys_and_engines(operated: Operated) -> None:
     server.heard("reloaded engines=2", 2, operated.reload())
     assert operated.all_workers_say("new", 200)
     assert operated.all_workers_say("old", 401)
+    assert operated.all_workers_have(operated.both)
     # What cannot be used leaves everything as it was, and is said.
     operated.write_keys("ann:newer", "ann:twice")
     operated.write_engines("nonsense")
@@ -170,6 +191,7 @@ def test_a_hangup_reloads_keys_and_engines(operated: Operated) -> None:
     )
     server.heard("the engines stay as they were: upstream: found 'nonsense'", 2, said)
     assert operated.all_workers_say("new", 200)
+    assert operated.all_workers_have(operated.both)
     operated.write_keys()
     operated.write_engines()
     server.heard("reloaded engines=1", 2, operated.reload())
@@ -185,13 +207,49 @@ def test_a_hundred_hangups_under_load_lose_nothing(operated: Operated) -> None:
                 assert server.asked("GET", "/v1/models").status == 200
         assert one.read().endswith(b"data: [DONE]\n\n")
         assert other.read().endswith(b"data: [DONE]\n\n")
-    operated.write_keys("ann:last")
     operated.write_engines()
     operated.reload()
-    until(lambda: operated.all_workers_say("last", 200))
-    operated.write_keys()
+    until(lambda: operated.all_workers_have(operated.both[:1]))
+
+
+def test_a_summary_is_logged_on_demand(operated: Operated) -> None:
+    said = operated.server.signal("SIGUSR1")
+    for pid in operated.server.workers():
+        operated.server.heard(f"process {pid} running=0 waiting=0", 1, said)
+    operated.server.heard("INFO summary ", 1, said)
+
+
+@needs_proc
+def test_workers_are_restarted_one_after_the_other_and_their_streams_end(
+    operated: Operated,
+) -> None:
+    server = operated.server
     operated.write_engines(operated.other)
-    server.heard("reloaded engines=2", 2, operated.reload())
+    operated.reload()  # a worker that still had both, from signals before, has nothing to say
+    until(lambda: operated.all_workers_have(operated.both))
+    operated.drain(operated.other, True)
+    until(lambda: operated.all_workers_have(operated.both, draining=operated.other))
+    # Where the first of them could not start, the others are left alone.
+    operated.write_keys("ann:one", "ann:two")
+    server.heard("could not start: the workers stay as they are", 1, server.signal("SIGUSR2"))
+    operated.write_keys()
+    before, said = server.workers(), len(server.lines)
+    with server.opened() as one, server.opened() as other:
+        assert server.asked("POST", "/admin/restart").body == {"status": "restarting"}
+
+        def all_are_replaced() -> bool:
+            """Meanwhile no request is refused: the other workers take the new ones."""
+            assert server.asked("GET", "/v1/models").status == 200
+            return not {*before} & {*server.workers()}
+
+        until(all_are_replaced)
+        server.heard("takes the place of", 2, said)
+        for response in (one, other):
+            assert response.read().endswith(b"data: [DONE]\n\n")
+    # The new ones have the engines of the old, and go on following the file.
+    assert operated.all_workers_have(operated.both, draining=operated.other)
+    operated.drain(operated.other, False)
+    until(lambda: operated.all_workers_have(operated.both))
     operated.write_engines()
     server.heard("reloaded engines=1", 2, operated.reload())
 
@@ -233,6 +291,23 @@ def test_a_signal_drains_and_a_second_one_stops_at_once(workers: str) -> None:
         server.process.wait(15)
         with pytest.raises((http.client.IncompleteRead, ConnectionError)):
             long.read()
+
+
+def test_a_worker_that_retires_finishes_its_streams_when_all_stop(engine: str) -> None:
+    flags = ("--backend", "completions", "--dialect", "v4", "--upstream", engine)
+    with served(*flags, "--workers", "2") as server, ExitStack() as stack:
+        server.heard("serves", 2)
+        SlowEngine.may_end.clear()
+        stack.callback(SlowEngine.may_end.set)
+        # So many that each worker has some.
+        streams = [stack.enter_context(server.opened()) for _ in range(8)]
+        server.heard("takes the place of", 1, server.signal("SIGUSR2"))
+        server.signal("SIGTERM")
+        until(lambda: server.asked("GET", "/ready").status == 503)
+        SlowEngine.may_end.set()
+        for response in streams:
+            assert response.read().endswith(b"data: [DONE]\n\n")
+        assert server.process.wait(30) == 0
 
 
 @pytest.mark.skipif(not Path("/dev/fd").exists(), reason="files of open descriptors")

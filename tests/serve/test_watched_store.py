@@ -49,19 +49,23 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turn_stores, "RETRY_SECONDS", 0.0)
 
 
-def test_nothing_is_denied_while_it_is_away() -> None:
+def test_what_is_put_while_it_is_away_is_found_and_brought_when_it_is_back() -> None:
     async def scenario() -> None:
         inner = Fickle()
         store = WatchedStore(inner, StoreWatch("replay"))
         await store.put("ann", ["old"], b"1")
         inner.is_up = False
         await store.put("ann", ["new", "call"], b"2")
+        assert await store.get("ann", "call") == b"2"
         with pytest.raises(StoreFailure):
             await store.get("ann", "old")
         with pytest.raises(StoreFailure):
             await store.delete("ann", "old")
         inner.is_up = True
+        await store.bring_waiting()
+        assert await inner.get("ann", "call") == b"2"
         assert await store.get("ann", "old") == b"1"
+        assert await store.delete("ann", "new")
         assert await store.get("ann", "call") is None
 
     asyncio.run(scenario())
@@ -104,7 +108,7 @@ def test_an_outage_does_not_cost_each_request_a_question(monkeypatch: pytest.Mon
 RESPONSE = {"model": "m", "input": "Hi"}
 
 
-def test_a_gateway_whose_redis_is_killed_and_comes_back_denies_nothing(
+def test_a_gateway_whose_redis_is_killed_and_comes_back_loses_and_denies_nothing(
     tmp_path: Path,
 ) -> None:
     async def scenario() -> None:
@@ -133,15 +137,19 @@ def test_a_gateway_whose_redis_is_killed_and_comes_back_denies_nothing(
             async with g.client.delete(f"{g.url}/v1/responses/{first}") as deleted:
                 assert deleted.status == 503
             assert (await g.get(f"/v1/responses/{first}"))[0] == 503
-            assert (await respond(g))[0] == 200
+            status, _, body = await respond(g)
+            meanwhile = body["id"]
+            assert status == 200
             text = (await g.get("/metrics"))[1]
             assert "dsv4_store_up 0.0" in text
             with redis_server(tmp_path, port):
                 while (await g.get(f"/v1/responses/{first}"))[0] == 503:
                     await asyncio.sleep(0.01)
-                assert (await respond(g, previous_response_id=first))[0] == 200
+                for id in (first, meanwhile):
+                    assert (await respond(g, previous_response_id=id))[0] == 200
                 async with g.client.delete(f"{g.url}/v1/responses/{first}") as deleted:
                     assert deleted.status == 200
                 assert (await g.get(f"/v1/responses/{first}"))[0] == 404
+                assert (await g.get(f"/v1/responses/{meanwhile}"))[0] == 200
 
     run(scenario())

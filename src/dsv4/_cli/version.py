@@ -24,6 +24,7 @@ EXTRAS = {
         ("uvicorn",),
     ),
     "redis": (("redis",),),
+    "otel": (("opentelemetry-exporter-otlp-proto-http",), ("opentelemetry-sdk",)),
     "fast": (("jiter",),),
     "training": (("datasets",), ("torch",), ("trl",)),
 }

@@ -19,6 +19,7 @@ from dsv4.api import ApiError
 from dsv4.api.api_request import ProtocolName
 from dsv4.api.protocols import protocol_of_client
 from dsv4.serve.access.site_guard import SiteGuard
+from dsv4.serve.admin_routes import admin_routes
 from dsv4.serve.asgi import AsgiApp, DoorApp, GatewayApp
 from dsv4.serve.backend import AnyBackend, BackendError, PassingBackend
 from dsv4.serve.backends import engines_of
@@ -33,7 +34,7 @@ from dsv4.serve.prompt_route import PromptRoute
 from dsv4.serve.sessions.session_routes import session_routes
 from dsv4.serve.settings import Settings
 from dsv4.serve.upstreams.engine_pool import Engine
-from dsv4.serve.workers.reload import reload_engines
+from dsv4.serve.workers.reload import catch_up
 from dsv4.tokens import Tokenizer
 from dsv4.tokens.vocabulary import TokensNotInstalled
 
@@ -56,11 +57,11 @@ def build_app(settings: Settings | None, backend: AnyBackend | None) -> Starlett
         # It may come later: `/ready` says whether it is there.
         with suppress(BackendError):
             await server.behind.meet()
-        await reload_engines(server)
+        catch_up(server)
         storage = server.storage.look_after(partial(server.metrics.set, "store_bytes"))
-        limits = server.access.meter.look_after()
+        limits = server.access.meter.table.look_after()
         probes = (server.behind.look_after(), server.engines.watch_loads())
-        looked_after = (*probes, storage, limits)
+        looked_after = (*probes, storage, limits, server.metrics.watch_memory())
         looking = [asyncio.create_task(work) for work in looked_after]
         try:
             yield {"gateway": server}
@@ -167,7 +168,7 @@ def routes(server: GatewayState) -> list[BaseRoute]:
         table.append(json_route(server, path, "GET", handle, is_open=True))
     if server.settings.metrics_port is None:
         table.append(json_route(server, "/metrics", "GET", plain.metrics))
-    table += [*session_routes(server), *page_routes(server)]
+    table += [*session_routes(server), *admin_routes(server), *page_routes(server)]
     if isinstance(server.backend, PassingBackend):
         table.append(Route("/{path:path}", endpoint=PassedRoute(server)))
     return table

@@ -39,8 +39,9 @@ def banner_text(settings: Settings, summary: ServerSummary) -> str:
     facts = _healing_lines if settings.backend == "chat" else _serving_lines
     lines = [*facts(settings, summary), *_access_lines(settings, summary)]
     if settings.trajectories:
+        experts = ", with routed experts" if settings.routed_experts else ""
         place = without_password(settings.trajectories)
-        lines.append(f"  sessions    {summary.url}/sessions/ID, kept in {place}")
+        lines.append(f"  sessions    {summary.url}/sessions/ID, kept in {place}{experts}")
     if settings.playground or settings.inspect:
         lines.append(f"  playground  {summary.url}/playground/")
     lines += [f"  note        {note}" for note in summary.notes]

@@ -4,6 +4,8 @@ what is observed.
 
 from __future__ import annotations
 
+import logging
+import os
 from array import array
 from collections import OrderedDict, deque
 from collections.abc import Sequence
@@ -19,8 +21,10 @@ from dsv4.serve.heal.healer import Healer
 from dsv4.serve.images.request_images import RequestImages
 from dsv4.serve.images.sent_images import picture_ids
 from dsv4.serve.observe.inspector import inspector_for
+from dsv4.serve.observe.logs import log_fields
 from dsv4.serve.observe.metrics import Metrics
 from dsv4.serve.observe.records import Recorder
+from dsv4.serve.observe.tracing import tracing_for
 from dsv4.serve.prepared_request import EncodedPrompt
 from dsv4.serve.served_model import ServedModel
 from dsv4.serve.sessions import session_store_for
@@ -68,8 +72,9 @@ class GatewayState:
     ) -> None:
         self.settings = settings
         self.heals = is_chat(engines[0].backend)
-        self.metrics: Metrics = Metrics()
+        self.metrics: Metrics = Metrics(heals=self.heals)
         # Who sees requests besides their clients.
+        self.traced = tracing_for(settings)
         self.recorder: Recorder | None = Recorder(settings.record) if settings.record else None
         self.inspector = inspector_for(settings)
         self.access: AccessControl = AccessControl(
@@ -116,12 +121,19 @@ class GatewayState:
         prompt, ids, *_ = encoded
         return None if ids is None else self.prefixes.shared(owner, picture_ids(prompt, ids))
 
+    async def summarize(self) -> None:
+        """Logs what this process is doing, and what was counted where nobody else does."""
+        doing = {"running": self.gate.running, "waiting": self.gate.waiting}
+        log_fields(logging.INFO, f"process {os.getpid()}", doing)
+        if self.metrics.shared_folder is None:
+            self.metrics.log_summary()
+
     async def aclose(self) -> None:
         if self.heals and self.metrics.shared_folder is None:
-            self.metrics.log_healing()
+            self.metrics.log_summary()
         self.workers.close()
         self.images.close()
-        await self.access.meter.aclose()
+        await self.access.meter.table.aclose()
         await self.sessions.aclose()
         await self.engines.aclose()
         await self.storage.aclose()

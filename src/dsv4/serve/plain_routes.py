@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import asdict
 from typing import Any, TypeAlias, TypeVar
 
@@ -81,6 +81,9 @@ class PlainRoute(ReportedRoute):
     def _error_body(self, scope: asgi.Scope, error: ApiError) -> tuple[int, JsonObject]:
         return protocol_of_client(asgi.headers_of(scope), self._protocol).error(error)
 
+    def _traced(self, scope: asgi.Scope, report: RequestReport) -> AbstractContextManager[None]:
+        return nullcontext()
+
     async def _note_end(self, report: RequestReport) -> None:
         if not self._is_open:
             report.log()
@@ -136,7 +139,7 @@ class PlainRoutes:
             raise ApiError(
                 f"The server cannot make prompts: {server.model.dialect_problem}.", status=503
             )
-        failures = {"replay": server.storage.failure, "limits": server.access.meter.failure}
+        failures = {"replay": server.storage.failure, "limits": server.access.meter.table.failure}
         away = {name: f"unavailable: {why}" for name, why in failures.items() if why is not None}
         stores = {"stores": away} if away else {}
         behind = {"chat_server": server.healer.to_dict()} if server.heals else {}

@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from hashlib import sha256
@@ -33,8 +33,8 @@ from dsv4._playground.page_functions import answer, error_answer
 from dsv4._playground.page_request import PlaygroundContext
 from dsv4._view.html_page import STYLE
 from dsv4._view.session_view import session_facts
-from dsv4.api import ApiError, request_fields
-from dsv4.errors import EncodeError
+from dsv4.api import ApiError
+from dsv4.errors import EncodeError, mismatch
 from dsv4.profiles import Profile, load
 from dsv4.serve import asgi
 from dsv4.serve.access.site_guard import SiteGuard
@@ -204,9 +204,6 @@ class FunctionRoute(PageRoute):
 # The inspector.
 
 
-_NUMBER = request_fields.whole_number(0)
-
-
 class InspectorRoute(PageRoute):
     """Answers those who may look."""
 
@@ -238,13 +235,13 @@ class InspectorRoute(PageRoute):
             raise ApiError(f"{problem}, expected an `admin` key", status=403)
 
     async def _changes(self, body: dict[str, Any]) -> Any:
-        name, since = body.get("name", ""), _NUMBER(body.get("since", 0), "since")
+        name, since = body.get("name", ""), _integer_field(body, "since", 0)
         patience = body.get("patience", PATIENCE_SECONDS)
         patience = patience if isinstance(patience, (int, float)) else PATIENCE_SECONDS
         return await self._inspector.next_changes(str(name), since, patience)
 
     async def _request(self, body: dict[str, Any]) -> Any:
-        number = _NUMBER(body.get("number"), "number")
+        number = _integer_field(body, "number")
         request = self._inspector.get(number)
         if request is None:
             raise ApiError(f"found {number}, expected a request that is kept", status=404)
@@ -276,3 +273,10 @@ def _check_type(scope: asgi.Scope) -> None:
         raise ApiError(
             f"found a body of {kind or 'no type'}, expected application/json", status=415
         )
+
+
+def _integer_field(body: Mapping[str, Any], name: str, default: int | None = None) -> int:
+    value = body.get(name, default)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ApiError(mismatch(value, "a whole number"), path=name)
+    return value

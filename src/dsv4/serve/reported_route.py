@@ -1,5 +1,5 @@
-"""What all routes do alike: a request is counted and logged, its trace goes on to the backend, and
-a failure is told in the words of its client's protocol.
+"""What all routes do alike: a request is traced, counted and logged, and a failure is told in the
+words of its client's protocol.
 """
 
 from __future__ import annotations
@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 
 from dsv4.api import ApiError
 from dsv4.api.errors import as_api_error
@@ -17,7 +18,6 @@ from dsv4.serve.backend import BackendError
 from dsv4.serve.gateway_state import GatewayState
 from dsv4.serve.observe.logs import CLIENT_GONE, RequestReport, by_itself, request_id_of
 from dsv4.serve.storage.turn_stores import StoreFailure
-from dsv4.serve.upstreams.passed_headers import client_headers, passing_on
 
 
 class BrokenOff(Exception):
@@ -79,9 +79,9 @@ class ReportedRoute(ABC):
         """An error as the client's protocol writes it, with its status."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = headers_of(scope)
-        report = RequestReport(self._label, scope["path"], request_id_of(headers))
-        with passing_on(client_headers(headers)):
+        given_id = request_id_of(headers_of(scope))
+        report = RequestReport(self._label, scope["path"], given_id)
+        with self._traced(scope, report):
             try:
                 report.status = await self._answer(scope, receive, send, report)
             except ClientGone:
@@ -97,6 +97,9 @@ class ReportedRoute(ABC):
                     raise
             finally:
                 await self._note_end(report)
+
+    def _traced(self, scope: Scope, report: RequestReport) -> AbstractContextManager[None]:
+        return self._server.traced(headers_of(scope), report)
 
     async def _note_end(self, report: RequestReport) -> None:
         """Counts and logs a request that has ended."""

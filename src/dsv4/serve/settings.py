@@ -125,12 +125,14 @@ class Settings:
     trajectory_days: float = bounded(30.0, 0)
     trajectory_bytes: int = bounded(16 * 1024 * MIB, 1)
     trajectory_idle: float = bounded(24 * 3600.0, 0.01)
+    routed_experts: bool = False
     logprobs_mode: Literal["auto", "raw", "processed"] = "auto"
     playground: bool = False
     profile: tuple[str, ...] = ()
     inspect: bool = False
     metrics_port: int | None = bounded(None, 0, LAST_PORT)
     metrics_host: str = "127.0.0.1"
+    otel: bool = False
     log_format: Literal["text", "json"] = "text"
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 

@@ -1,12 +1,17 @@
-"""API keys: the file that has them, whose key a request shows, and what has been used with each."""
+"""API keys: the file that has them, whose key a request shows, what has been used with each, and
+what slows down guesses.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import os
 import re
 import stat
+import time
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -15,10 +20,12 @@ from pathlib import Path
 from dsv4.api import ApiError
 from dsv4.serve.access.key_usage import (
     UNLIMITED,
+    KeyLimitReached,
     KeyLimits,
     KeyMeter,
     MachineUsage,
     ProcessUsage,
+    UsageTable,
     read_limits,
 )
 from dsv4.serve.asgi import Scope, headers_of
@@ -158,6 +165,50 @@ def _bad_line(path: str, number: int, problem: str) -> SettingError:
     return SettingError("api_key_file", f"{path}, line {number}: {problem}")
 
 
+# Wrong keys.
+
+
+# So many wrong keys in a minute from one address are somebody's mistake. After that each takes
+# twice as long as the one before, up to the longest pause.
+_FREE_GUESSES = 5
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
+# Guesses are forgotten after a minute.
+_GUESSING_SECONDS = 60.0
+# How many addresses are remembered, and how many guessers wait at once.
+_MOST_ADDRESSES, _MOST_WAITING = 4096, 256
+
+
+class WrongKeys:
+    """Slows down whoever guesses keys. Right keys never wait."""
+
+    def __init__(self) -> None:
+        self._guesses: OrderedDict[str, tuple[float, int]] = OrderedDict()
+        self._waiting = 0
+
+    async def slow_down(self, address: str) -> None:
+        """Waits, longer with each wrong key. Raises an `ApiError` where too many wait already."""
+        pause = self.next_pause(address)
+        if self._waiting >= _MOST_WAITING:
+            raise KeyLimitReached("Too many wrong keys.", _LONGEST_PAUSE)
+        self._waiting += 1
+        try:
+            await asyncio.sleep(pause)
+        finally:
+            self._waiting -= 1
+
+    def next_pause(self, address: str) -> float:
+        """How long this wrong key takes, in seconds."""
+        now = time.monotonic()
+        since, guesses = self._guesses.pop(address, (now, 0))
+        if now - since > _GUESSING_SECONDS:
+            since, guesses = now, 0
+        self._guesses[address] = since, guesses + 1
+        while len(self._guesses) > _MOST_ADDRESSES:
+            self._guesses.popitem(last=False)
+        doublings = min(guesses - _FREE_GUESSES, 16)
+        return 0.0 if doublings < 0 else min(_FIRST_PAUSE * 2**doublings, _LONGEST_PAUSE)
+
+
 # All of it for one gateway.
 
 
@@ -184,16 +235,18 @@ class AccessControl:
                 refuse_open_file(name, path, settings)
         self._settings = settings
         self.keys = read_keys(settings.api_key_file) if settings.api_key_file else Keyring()
-        self.meter: KeyMeter = _key_meter(settings, folder, on_change)
+        self.meter: KeyMeter = KeyMeter(_usage_table(settings, folder, on_change))
+        self.wrong_keys: WrongKeys = WrongKeys()
 
     async def authenticated(self, scope: Scope) -> Key:
-        """Whose request it is. Raises an `ApiError`."""
+        """Whose request it is. Raises an `ApiError`; a wrong key takes longer each time."""
         names = [name for name, _ in scope["headers"]]
         if names.count(b"authorization") > 1 or names.count(b"x-api-key") > 1:
             # A proxy before this may have looked at the other one.
             raise ApiError("found the same header of a key twice, expected it once", status=400)
         key = self.keys.owner(headers_of(scope))
         if key is None:
+            await self.wrong_keys.slow_down((scope.get("client") or ("",))[0])
             raise ApiError("The API key is missing or not known here.", status=401)
         if key.has_expired:
             raise ApiError("The API key has expired.", status=401)
@@ -222,14 +275,14 @@ class AccessControl:
         return bool(path)
 
 
-def _key_meter(
+def _usage_table(
     settings: Settings, folder: Path | None, on_change: Callable[[bool], None]
-) -> KeyMeter:
+) -> UsageTable:
     """Where it is counted what keys use: as far as can be."""
     if url := settings.limits_redis:
         from dsv4.serve.access.redis_usage import RedisUsage
 
-        meter = RedisUsage(url, on_change)
+        table = RedisUsage(url, on_change)
         on_change(True)  # until it turns out to be away
-        return meter
+        return table
     return ProcessUsage() if folder is None else MachineUsage(folder)

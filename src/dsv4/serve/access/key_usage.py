@@ -129,9 +129,8 @@ class KeyUsage:
 UsageChange: TypeAlias = Callable[[KeyUsage, float], None]
 
 
-class KeyMeter(ABC):
-    """What all keys have used: lets requests in as far as their keys' limits go. `process` is the
-    name that this process counts its streams under."""
+class UsageTable(ABC):
+    """What all keys have used. `process` is the name that this process counts its streams under."""
 
     def __init__(self) -> None:
         self.process: str = str(os.getpid())
@@ -153,62 +152,8 @@ class KeyMeter(ABC):
         """Why it cannot be used as it should be; None where it can."""
         return None
 
-    @asynccontextmanager
-    async def admitted(self, name: str, limits: KeyLimits, streams: int = 1) -> AsyncIterator[None]:
-        """A place for a request. Raises an `ApiError` with status 429 where there is none."""
 
-        def admit(usage: KeyUsage, now: float) -> None:
-            _check_windows(usage, limits, now)
-            self._start(usage, limits, streams)
-            usage.requests += 1
-
-        async with self._counted(name, admit, streams) if limits.counts else nullcontext():
-            yield
-
-    @asynccontextmanager
-    async def more_streams(self, name: str, limits: KeyLimits, streams: int) -> AsyncIterator[None]:
-        """Places for the other choices of a request that has been admitted."""
-
-        def start(usage: KeyUsage, now: float) -> None:
-            self._start(usage, limits, streams)
-
-        is_limited = limits.streams is not None and streams > 0
-        async with self._counted(name, start, streams) if is_limited else nullcontext():
-            yield
-
-    @asynccontextmanager
-    async def _counted(self, name: str, start: UsageChange, streams: int) -> AsyncIterator[None]:
-        def leave(usage: KeyUsage, now: float) -> None:
-            own = self.process
-            usage.streams[own] = max(usage.streams.get(own, 0) - streams, 0)
-
-        await self.change(name, start)
-        try:
-            yield
-        finally:
-            # Also where the request is cancelled: its streams must not be counted any longer.
-            await asyncio.shield(self.change(name, leave))
-
-    def _start(self, usage: KeyUsage, limits: KeyLimits, streams: int) -> None:
-        running = sum(usage.streams.values())
-        if limits.streams is not None and running + streams > limits.streams:
-            raise KeyLimitReached(f"This key may have {limits.streams} streams at once.", 1.0)
-        own = self.process
-        usage.streams[own] = usage.streams.get(own, 0) + streams
-
-    async def count_tokens(self, name: str, limits: KeyLimits, tokens: int) -> None:
-        """Notes what a request has taken, which only its end tells."""
-
-        def add(usage: KeyUsage, now: float) -> None:
-            usage.roll(now)
-            usage.tokens += tokens
-            usage.day_tokens += tokens
-
-        if limits.tokens is not None or limits.day_tokens is not None:
-            await asyncio.shield(self.change(name, add))
-
-
-class ProcessUsage(KeyMeter):
+class ProcessUsage(UsageTable):
     """Counted by this process."""
 
     def __init__(self) -> None:
@@ -219,7 +164,7 @@ class ProcessUsage(KeyMeter):
         change(self._usage.setdefault(name, KeyUsage()), time.time())
 
 
-class MachineUsage(KeyMeter):
+class MachineUsage(UsageTable):
     """Counted by the workers of one machine: a file for each key, in a folder of their own."""
 
     def __init__(self, folder: Path) -> None:
@@ -255,6 +200,67 @@ def is_alive(pid: int) -> bool:
     except OSError:
         pass
     return True
+
+
+class KeyMeter:
+    """Lets requests in as far as their keys' limits go."""
+
+    def __init__(self, table: UsageTable) -> None:
+        self.table = table
+
+    @asynccontextmanager
+    async def admitted(self, name: str, limits: KeyLimits, streams: int = 1) -> AsyncIterator[None]:
+        """A place for a request. Raises an `ApiError` with status 429 where there is none."""
+
+        def admit(usage: KeyUsage, now: float) -> None:
+            _check_windows(usage, limits, now)
+            self._start(usage, limits, streams)
+            usage.requests += 1
+
+        async with self._counted(name, admit, streams) if limits.counts else nullcontext():
+            yield
+
+    @asynccontextmanager
+    async def more_streams(self, name: str, limits: KeyLimits, streams: int) -> AsyncIterator[None]:
+        """Places for the other choices of a request that has been admitted."""
+
+        def start(usage: KeyUsage, now: float) -> None:
+            self._start(usage, limits, streams)
+
+        is_limited = limits.streams is not None and streams > 0
+        async with self._counted(name, start, streams) if is_limited else nullcontext():
+            yield
+
+    @asynccontextmanager
+    async def _counted(self, name: str, start: UsageChange, streams: int) -> AsyncIterator[None]:
+        def leave(usage: KeyUsage, now: float) -> None:
+            own = self.table.process
+            usage.streams[own] = max(usage.streams.get(own, 0) - streams, 0)
+
+        await self.table.change(name, start)
+        try:
+            yield
+        finally:
+            # Also where the request is cancelled: its streams must not be counted any longer.
+            await asyncio.shield(self.table.change(name, leave))
+
+    def _start(self, usage: KeyUsage, limits: KeyLimits, streams: int) -> None:
+        running = sum(usage.streams.values())
+        if limits.streams is not None and running + streams > limits.streams:
+            raise KeyLimitReached(f"This key may have {limits.streams} streams at once.", 1.0)
+        own = self.table.process
+        usage.streams[own] = usage.streams.get(own, 0) + streams
+
+    async def count_tokens(self, name: str, limits: KeyLimits, tokens: int) -> None:
+        """Notes what a request has taken, which only its end tells."""
+
+        def add(usage: KeyUsage, now: float) -> None:
+            usage.roll(now)
+            usage.tokens += tokens
+            usage.day_tokens += tokens
+
+        if limits.tokens is not None or limits.day_tokens is not None:
+            await asyncio.shield(self.table.change(name, add))
 
 
 class KeyLimitReached(ApiError):

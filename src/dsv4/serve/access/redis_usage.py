@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
-from dsv4.serve.access.key_usage import DAY, KeyMeter, KeyUsage, UsageChange
+from dsv4.serve.access.key_usage import DAY, KeyUsage, UsageChange, UsageTable
 from dsv4.serve.settings import without_password
 from dsv4.serve.storage.redis_store import redis_at, redis_failures, scripts_in
 from dsv4.serve.storage.turn_stores import StoreFailure, StoreWatch
@@ -29,7 +29,7 @@ _KEPT_SECONDS = int(2 * DAY)
 _MEANWHILE = "; until it is back, each process counts what keys use for itself"
 
 
-class RedisUsage(KeyMeter):
+class RedisUsage(UsageTable):
     """Counted in a Redis server.
 
     While it is away, this process counts alone, from what was known last; what keys have used of

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, cast
 
@@ -19,7 +19,6 @@ from dsv4.serve import backend
 from dsv4.serve.backend import ImageSupport
 from dsv4.serve.backends import engine_fields
 from dsv4.serve.backends.http_backend import HttpBackend
-from dsv4.serve.backends.vllm import sampling_fields
 from dsv4.serve.images.sent_images import image_urls, large_body
 from dsv4.tokens import Tokenizer
 
@@ -204,20 +203,22 @@ async def _body(
         "n_predict": options.max_tokens,
         "stream": True,
         "return_tokens": True,
-        **sampling_fields(replace(options, logprobs=None, logit_bias=None)),
+        # Its own defaults are not neutral.
+        "top_k": options.top_k or 0,
+        "top_p": 1.0 if options.top_p is None else options.top_p,
+        "temperature": 1.0 if options.temperature is None else options.temperature,
     }
-    if options.logit_bias is not None:
-        body["logit_bias"] = list(map(list, options.logit_bias))
-    if options.logprobs is not None:
+    options_set = {
+        "presence_penalty": options.presence_penalty,
+        "frequency_penalty": options.frequency_penalty,
+        "seed": options.seed,
+        "logit_bias": None if options.logit_bias is None else list(map(list, options.logit_bias)),
+        "stop": list(options.stop) or None,
         # With none of the others it would not tell that of the token itself either.
-        body["n_probs"] = max(options.logprobs, 1)
+        "n_probs": None if options.logprobs is None else max(options.logprobs, 1),
+    }
+    body |= {name: value for name, value in options_set.items() if value is not None}
     if options.grammar is not None:
         body |= options.grammar.fields("llamacpp")
-    return {**_NEUTRAL, **options.extra, **body}
-
-
-# Its own defaults are not.
-_NEUTRAL = {
-    **{"cache_prompt": True, "repeat_penalty": 1.0},
-    **{"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0},
-}
+    neutral = {"cache_prompt": True, "min_p": options.min_p or 0.0, "repeat_penalty": 1.0}
+    return {**neutral, **options.extra, **body}

@@ -6,6 +6,7 @@ Whichever worker is asked adds them up.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import os
@@ -24,8 +25,10 @@ from prometheus_client import (
     start_http_server,
 )
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+from prometheus_client.samples import Sample
 
 from dsv4._completion.events import (
+    UNREPAIRED_KINDS,
     Diagnostic,
     DiagnosticKind,
     Event,
@@ -47,17 +50,22 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _OF_KEYS = re.compile(rb"^(?:# \w+ )?dsv4_key_.*\n", re.MULTILINE)
 # The library reads it when it is first imported, so it is there for processes yet to start.
 _FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
+# Where Linux says how much memory a process uses, in pages, and how often it is asked.
+_STATM, _MEMORY_SECONDS = Path("/proc/self/statm"), 5.0
 _SECOND_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 
 
-# Every metric: what it is about, what it is counted by, and what several workers make of theirs.
+# Every metric: what it is about, what it is counted by, and what several workers make of theirs;
+# and what a summary tells, by the samples that it adds up.
 _TABLES = json.loads(Path(__file__).with_name("metrics.json").read_text("utf-8"))
 
 
 class Metrics:
     """Counters of one app. Each app has a registry of its own, so two can stand in one process."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, heals: bool = False) -> None:
+        """`heals` says that answers of a chat server are repaired."""
+        self.heals = heals
         self.registry = CollectorRegistry()
         own: dict[str, Any] = {"namespace": "dsv4", "registry": self.registry}
         self._counters = {
@@ -95,6 +103,7 @@ class Metrics:
     def note_engine(self, engine: Engine) -> None:
         """Notes how an engine is doing."""
         self.set("engine_up", engine.is_up, engine.url)
+        self.set("engine_draining", engine.is_draining, engine.url)
         self.set("engine_streams", engine.running, engine.url)
 
     def count_key(self, name: str, status: int, usage: Usage | None) -> None:
@@ -114,6 +123,13 @@ class Metrics:
         """Counts the tokens of a request."""
         for kind in ("prompt", "cached", "completion", "reasoning"):
             self.count("tokens", kind, by=getattr(usage, kind) or 0)
+
+    async def watch_memory(self) -> None:
+        """Notes again and again how much memory this process uses, where the system tells."""
+        while _STATM.exists():
+            pages = int(_STATM.read_text(encoding="ascii").split()[1])
+            self.set("memory_bytes", pages * os.sysconf("SC_PAGE_SIZE"))
+            await asyncio.sleep(_MEMORY_SECONDS)
 
     @property
     def shared_folder(self) -> Path | None:
@@ -163,10 +179,15 @@ class Metrics:
                 how = "cut" if event.reason == "cut_short" else "unreadable"
                 self.count("tool_calls", how)
 
+    def _samples(self) -> list[Sample]:
+        """Every number that is counted, by all workers."""
+        return [sample for family in self.all().collect() for sample in family.samples]
+
     def healing(self) -> str:
-        """What was healed since the start by all workers, in a sentence."""
-        samples = (sample for family in self.all().collect() for sample in family.samples)
-        counts = {(sample.name, sample.labels.get("kind")): sample.value for sample in samples}
+        """What was healed since the start, in a sentence."""
+        counts = {
+            (sample.name, sample.labels.get("kind")): sample.value for sample in self._samples()
+        }
         of_kind = {
             kind: counts.get(("dsv4_healed_answers_total", kind), 0) for kind in HEALED_KINDS
         }
@@ -185,9 +206,16 @@ class Metrics:
         lines = generate_latest(self.all())
         return lines if of_keys else _OF_KEYS.sub(b"", lines)
 
-    def log_healing(self) -> None:
-        """Logs what was healed."""
-        log_fields(logging.INFO, "summary", {"healing": self.healing()})
+    def log_summary(self) -> None:
+        """Logs what has been counted: by all workers, where there are several."""
+        names = _TABLES["summary"]
+        totals: dict[str, Any] = dict.fromkeys(names.values(), 0)
+        for sample in self._samples():
+            if sample.name in names and sample.labels.get("kind") not in UNREPAIRED_KINDS:
+                totals[names[sample.name]] += int(sample.value)
+        if self.heals:
+            totals["healing"] = self.healing()
+        log_fields(logging.INFO, "summary", totals)
 
     def listen(self, host: str, port: int) -> None:
         """Shows them on a port of their own. Raises a `SettingError` if it is taken."""

@@ -89,12 +89,17 @@ class SessionRoutes:
 
     def _new_record(self, body: JsonObject, key: Key) -> SessionRecord:
         id = body.get("id")
+        values = {name: body[name] for name in _OPTIONS if body.get(name) is not None}
+        options = {name: _OPTIONS[name](value, name) for name, value in values.items()}
+        if options.get("routed_experts") and not self._server.settings.routed_experts:
+            problem = "found it, expected none: this server was started without"
+            raise ApiError(f"{problem} `--routed-experts`", path="routed_experts")
         return SessionRecord(
             id=new_session_id() if id is None else checked_session_id(id, "id"),
             owner=self._owner(body.get("owner"), key),
             group=_name(body.get("group"), "group"),
             metadata=body.get("metadata"),
-            options=request_fields.checked_fields(body, _OPTIONS),
+            options=options,
         )
 
     def _owner(self, owner: object, key: Key) -> str:
@@ -245,7 +250,11 @@ def _members(checks: dict[str, Check]) -> Check:
     def check(value: object, path: str) -> dict[str, Any]:
         members = request_fields.json_object(value, path)
         _check_names(members, tuple(checks), path)
-        return request_fields.checked_fields(members, checks, path)
+        return {
+            name: checks[name](member, f"{path}.{name}")
+            for name, member in members.items()
+            if member is not None
+        }
 
     return check
 

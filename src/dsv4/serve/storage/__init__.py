@@ -64,6 +64,8 @@ class ConversationStorage:
         while store is not None:
             with suppress(StoreFailure):
                 on_size(await store.size())
+                if self.watched is not None:
+                    await self.watched.bring_waiting()
             await asyncio.sleep(RETRY_SECONDS)
 
     async def aclose(self) -> None:

@@ -109,6 +109,12 @@ class MemoryTurnStore(TurnStore):
     async def size(self) -> int:
         return self._size
 
+    def oldest(self) -> tuple[str, Sequence[str], bytes] | None:
+        """The owner, names and value that were put here first. None where there is nothing."""
+        for (owner, _), entry in self._entries.items():
+            return owner, entry.names, entry.value
+        return None
+
     def _forget(self, own: tuple[str, str]) -> None:
         entry = self._entries.pop(own, None)
         if entry is None:
@@ -237,6 +243,10 @@ def _open_database(path: str) -> sqlite3.Connection:
 # A store that has failed is not asked again for so long: an outage must not cost every request the
 # time that it takes to notice one.
 RETRY_SECONDS = 1.0
+# What waits while the store is away: a few minutes of a busy gateway.
+_MOST_WAITING = 20_000
+_MOST_BYTES_WAITING = 64 * 1024 * 1024
+
 _log = logging.getLogger("dsv4.serve")
 
 
@@ -283,25 +293,45 @@ class StoreWatch:
 
 
 class WatchedStore(TurnStore):
-    """A store, and the watch that knows whether it is there. An answer whose turn cannot be stored
-    does not fail."""
+    """A store, and the watch that knows whether it is there. What cannot be stored meanwhile waits
+    in memory, as far as there is room, until the store is back."""
 
     def __init__(self, store: TurnStore, watch: StoreWatch) -> None:
         self._store = store
         self.watch = watch
+        self._waiting = MemoryTurnStore(_MOST_WAITING, _MOST_BYTES_WAITING)
 
     async def put(self, owner: str, names: Sequence[str], value: bytes) -> None:
-        with suppress(StoreFailure):
+        try:
             await self.watch.ask(lambda: self._store.put(owner, names, value))
+            await self._waiting.delete(owner, names[0])
+        except StoreFailure:
+            await self._waiting.put(owner, names, value)
 
     async def get(self, owner: str, name: str) -> bytes | None:
-        return await self.watch.ask(lambda: self._store.get(owner, name))
+        waiting = await self._waiting.get(owner, name)
+        return waiting or await self.watch.ask(lambda: self._store.get(owner, name))
 
     async def delete(self, owner: str, name: str) -> bool:
-        return await self.watch.ask(lambda: self._store.delete(owner, name))
+        was_there = await self.watch.ask(lambda: self._store.delete(owner, name))
+        return await self._waiting.delete(owner, name) or was_there
 
     async def size(self) -> int:
         return await self.watch.ask(self._store.size)
 
+    async def bring_waiting(self) -> None:
+        """Puts there what had to wait."""
+        while (entry := self._waiting.oldest()) is not None:
+            owner, names, value = entry
+            await self.watch.ask(lambda: self._store.put(owner, names, value))  # noqa: B023
+            await self._waiting.delete(owner, names[0])
+
     async def aclose(self) -> None:
+        try:
+            await self.bring_waiting()
+        except StoreFailure as failure:
+            if self._waiting.oldest() is not None:
+                _log.error(
+                    "%s: the values that waited for it are lost: %s", self.watch.name, failure
+                )
         await self._store.aclose()

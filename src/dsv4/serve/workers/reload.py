@@ -1,13 +1,18 @@
 """What is reloaded while the server runs: keys, and the engines that the settings' file names.
 
-A file that cannot be used changes nothing: the old state stays, and the log says why.
+A file that cannot be used changes nothing: the old state stays, and the log says why. A worker that
+takes another's place must use the same engines, so they are written down for it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
+import os
+import signal
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from dsv4.serve.backend import BackendError
 from dsv4.serve.backends import engine_of
@@ -17,6 +22,10 @@ from dsv4.serve.served_model import UNNAMED
 from dsv4.serve.settings import SettingError, upstreams_in
 from dsv4.serve.upstreams.engine_pool import Engine
 
+# Where workers tell each other which engines there are since the file was last read, and which of
+# them drain.
+_UPSTREAMS, _DRAINING = "upstreams.json", "draining.json"
+
 
 async def reload(server: GatewayState) -> None:
     """Reloads everything, each part for itself."""
@@ -25,19 +34,14 @@ async def reload(server: GatewayState) -> None:
             logger.info("reloaded keys=%s", len(server.access.keys))
     except SettingError as error:
         logger.error("the keys stay as they were: %s", error)
-    await reload_engines(server)
-
-
-async def reload_engines(server: GatewayState) -> None:
-    """Takes the engines that the file names now. A worker that starts later has those of the others
-    in this way."""
     try:
-        await _follow_file(server)
+        await _reload_engines(server)
     except SettingError as error:
         logger.error("the engines stay as they were: %s", error)
+    _read_draining(server)
 
 
-async def _follow_file(server: GatewayState) -> None:
+async def _reload_engines(server: GatewayState) -> None:
     settings = server.settings
     urls = upstreams_in(settings.config) if settings.config else None
     if urls is None or not server.follows_file or urls == server.engines.addresses:
@@ -55,6 +59,7 @@ async def _follow_file(server: GatewayState) -> None:
         raise SettingError("upstream", "found no engine that answers")
     # An engine that is missing is asked again at the next signal: the list differs from the file.
     server.engines.replace(usable)
+    _tell_workers(server, _UPSTREAMS, server.engines.addresses)
     logger.info("reloaded engines=%s", len(usable))
 
 
@@ -62,6 +67,14 @@ def _engines_at(server: GatewayState, urls: Sequence[str]) -> list[Engine]:
     engines = {engine.address: engine for engine in server.engines.engines}
     alone = [(url, replace(server.settings, upstream=(url,))) for url in urls]
     return [engines.get(url) or engine_of(each, server.tokenizer) for url, each in alone]
+
+
+def catch_up(server: GatewayState) -> None:
+    """Gives a worker that has just started the engines that the others have."""
+    upstreams = _last_message(server, _UPSTREAMS)
+    if upstreams is not None:
+        server.engines.replace(_engines_at(server, upstreams))
+    _read_draining(server)
 
 
 async def check_models(server: GatewayState, engines: list[Engine]) -> None:
@@ -84,3 +97,42 @@ async def _names(server: GatewayState, engine: Engine) -> list[str] | None:
     except (BackendError, asyncio.TimeoutError):
         return None
     return [model.name for model in models if model.name not in UNNAMED]
+
+
+# Draining an engine. A request for that reaches one worker, and all must know.
+
+
+def drain_engine(server: GatewayState, url: str, is_draining: bool) -> bool:
+    """Lets an engine take no more requests, or take them again, in every worker. False where none
+    has the address."""
+    if not server.engines.drain(url, is_draining):
+        return False
+    states = {engine.url: engine.is_draining for engine in server.engines.engines}
+    if _tell_workers(server, _DRAINING, states):
+        os.kill(os.getppid(), signal.SIGHUP)
+    return True
+
+
+def _read_draining(server: GatewayState) -> None:
+    for url, is_draining in (_last_message(server, _DRAINING) or {}).items():
+        server.engines.drain(url, is_draining)
+
+
+def _tell_workers(server: GatewayState, name: str, value: object) -> bool:
+    """Writes a file for the other workers, in one step, so that none reads half of it. False where
+    there are no others."""
+    folder = server.metrics.shared_folder
+    if folder is None:
+        return False
+    draft = folder / f"{name}.{os.getpid()}"
+    draft.write_text(json.dumps(value), "utf-8")
+    draft.replace(folder / name)
+    return True
+
+
+def _last_message(server: GatewayState, name: str) -> Any:
+    """What the workers were told last; None if nothing was."""
+    folder = server.metrics.shared_folder
+    if folder is None or not (folder / name).exists():
+        return None
+    return json.loads((folder / name).read_text("utf-8"))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import signal
 import socket
 import ssl
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
 from types import FrameType
+from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
@@ -27,14 +27,17 @@ from dsv4.serve.banner import ServerSummary, banner_text
 from dsv4.serve.gateway_state import GatewayState
 from dsv4.serve.observe.logs import configure_logs, logger
 from dsv4.serve.observe.metrics import count_together, forget_dead_workers
+from dsv4.serve.observe.tracing import export_traces
 from dsv4.serve.settings import SettingError, Settings, without_password
 from dsv4.serve.upstreams.network_path import proxy_of
 from dsv4.serve.workers.reload import check_models, reload
 from dsv4.serve.workers.worker_supervisor import (
     CANNOT_START,
+    REQUESTS,
     Supervisor,
-    reloads_held,
-    take_reloads,
+    request_signals,
+    requests_held,
+    take_requests,
 )
 
 
@@ -162,13 +165,14 @@ class GatewayServer(uvicorn.Server):
     """A server that drains at the first signal to stop, and stops at the second.
 
     The sockets stay open as long as streams run, so that whoever comes is told to go elsewhere: a
-    connection that nobody takes would wait.
+    connection that nobody takes would wait. A worker that retires has others beside it, which take
+    new connections: it closes its sockets first, and refuses nobody.
     """
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self._stop_at: float | None = None
-        self._reloads: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
 
     @property
     def _gateway(self) -> GatewayState:
@@ -180,10 +184,14 @@ class GatewayServer(uvicorn.Server):
         if not self.started:
             self.should_exit = True
         elif len(self._captured_signals) == 1:
-            self._stop_at = time.monotonic() + self._gateway.settings.drain_timeout
-            self._gateway.drain.begin()
+            self._begin_drain()
         else:
             self.should_exit = self.force_exit = True
+
+    def _begin_drain(self) -> None:
+        if self._stop_at is None:
+            self._stop_at = time.monotonic() + self._gateway.settings.drain_timeout
+            self._gateway.drain.begin()
 
     async def on_tick(self, counter: int) -> bool:
         if self._stop_at is not None:
@@ -193,24 +201,23 @@ class GatewayServer(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         if not self.force_exit:
-            for server in self.servers:
-                server.close()
-            await asyncio.sleep(_FOR_LAST_REQUESTS)
+            await self._accept_no_more()
         await super().shutdown(sockets)
+
+    async def _accept_no_more(self) -> None:
+        for server in self.servers:
+            server.close()
+        await asyncio.sleep(_FOR_LAST_REQUESTS)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        if sys.platform != "win32":
-            loop = asyncio.get_running_loop()
-            loop.add_signal_handler(signal.SIGHUP, self._begin_reload)
-        take_reloads()
+        loop = asyncio.get_running_loop()
+        for request in request_signals():
+            action = getattr(self, REQUESTS[request.name])
+            loop.add_signal_handler(request, self._begin, action)
+        take_requests()
 
-    def _begin_reload(self) -> None:
-        task = asyncio.get_running_loop().create_task(self._reload())
-        self._reloads.add(task)
-        task.add_done_callback(self._reloads.discard)
-
-    async def _reload(self) -> None:
+    async def reload(self) -> None:
         """Reloads what the gateway reloads, and the certificate."""
         await reload(self._gateway)
         settings = self._gateway.settings
@@ -222,8 +229,25 @@ class GatewayServer(uvicorn.Server):
             except SettingError as error:
                 logger.error("the certificate stays as it was: %s", error)
 
+    async def summarize(self) -> None:
+        await self._gateway.summarize()
 
-@reloads_held()  # one that comes too early must not end the process
+    async def retire(self) -> None:
+        """Leaves new connections to other workers, and ends once its streams are done."""
+        if self._gateway.settings.workers == 1:
+            return  # there are no others
+        await self._accept_no_more()
+        for connection in list(self.server_state.connections):
+            connection.shutdown()  # at once where it is idle, else after the answer
+        self._begin_drain()
+
+    def _begin(self, action: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        task = asyncio.get_running_loop().create_task(action())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+@requests_held()  # one that comes too early must not end the process
 def serve(
     settings: Settings,
     say: Callable[[str], None],
@@ -260,6 +284,7 @@ def _gateway_server(settings: Settings, gateway: Starlette) -> GatewayServer:
     """The server of this process, ready to run."""
     BoundedProtocol.max_header = settings.max_header
     BoundedProtocol.head_timeout = settings.body_timeout
+    export_traces(settings)
     calm_collector()
     config = uvicorn.Config(
         gateway,
@@ -282,11 +307,12 @@ def _run_workers(settings: Settings, listening: socket.socket, server: GatewaySt
     """Serves in several processes until a signal ends them."""
     with count_together():
         _show_metrics(server)
+        summarize = server.metrics.log_summary
         work = partial(_serve_as_worker, settings, server.follows_file, listening)
-        workers = Supervisor(settings, work)
+        workers = Supervisor(settings, work, summarize)
         workers.run()
         if server.heals:
-            server.metrics.log_healing()
+            summarize()
     if workers.cannot_start:
         raise SettingError("workers", "found one that cannot start, for the reason above")
 

@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from typing import TypeAlias
@@ -23,6 +23,8 @@ from dsv4.serve.settings import Settings
 
 # What a worker ends with that cannot start, as uvicorn does where an app fails at its start.
 CANNOT_START = 3
+# What a signal asks of a server that runs, by its name: not every system has all of them.
+REQUESTS = {"SIGHUP": "reload", "SIGUSR1": "summarize", "SIGUSR2": "retire"}
 # How often workers are looked at, and say whether they serve, in seconds.
 _TICK = 0.1
 _SAY_EVERY = 1.0
@@ -37,28 +39,34 @@ _log = logging.getLogger("dsv4.serve")
 _spawn = multiprocessing.get_context("spawn")
 
 
-# What a worker does. It calls what it is given with its server, before that runs.
+# What a worker does. It calls what it is given with its server, before that runs. SIGUSR2 lets it
+# leave new connections to others, and end once its streams are done.
 Work: TypeAlias = Callable[[Callable[[uvicorn.Server], None]], None]
 
 
+def request_signals() -> Iterable[signal.Signals]:
+    """The signals of `REQUESTS` that this system has."""
+    return [getattr(signal, name) for name in REQUESTS if hasattr(signal, name)]
+
+
 @contextmanager
-def reloads_held() -> Iterator[None]:
-    """Holds SIGHUP back, here and in processes that are started meanwhile, until it is taken: one
-    that comes too early must not end a process."""
+def requests_held() -> Iterator[None]:
+    """Holds requests back, here and in processes that are started meanwhile, until they are taken:
+    one that comes too early must not end a process."""
     if sys.platform == "win32":
         yield
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP])
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, request_signals())
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def take_reloads() -> None:
+def take_requests() -> None:
     """Lets come what was held back."""
     if sys.platform != "win32":
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGHUP])
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, request_signals())
 
 
 class WorkerProcess:
@@ -67,7 +75,7 @@ class WorkerProcess:
     def __init__(self, work: Work) -> None:
         self._news, theirs = _spawn.Pipe(duplex=False)
         self._process = _spawn.Process(target=_work, args=(work, theirs), name="dsv4-worker")
-        with reloads_held():
+        with requests_held():
             self._process.start()
         theirs.close()
         self._heard_at = time.monotonic()
@@ -134,10 +142,15 @@ def _say_whether_it_serves(server: uvicorn.Server, news: Connection) -> None:
 class Supervisor:
     """The process that looks after the workers."""
 
-    def __init__(self, settings: Settings, work: Work) -> None:
+    def __init__(self, settings: Settings, work: Work, summarize: Callable[[], None]) -> None:
+        """`summarize` logs what all workers have counted."""
         self._settings = settings
         self._work = work
+        self._summarize = summarize
         self._workers: list[WorkerProcess] = []
+        # One that is to take another's place, and those that end their streams.
+        self._others: list[WorkerProcess] = []
+        self._restart: Iterator[None] = iter(())
         self._signals: list[int] = []
         self._is_stopping = self._must_kill = False
         self._not_before = 0.0
@@ -148,12 +161,13 @@ class Supervisor:
         for name in _HANDLERS:
             if hasattr(signal, name):
                 signal.signal(getattr(signal, name), lambda sig, _: self._signals.append(sig))
-        take_reloads()
+        take_requests()
         self._workers = [WorkerProcess(self._work) for _ in range(self._settings.workers)]
         while not self._is_stopping:
             time.sleep(_TICK)
             self._handle_signals()
             self._look_after_workers()
+            next(self._restart, None)
         self._end_all()
 
     def _handle_signals(self) -> None:
@@ -167,12 +181,42 @@ class Supervisor:
         self._is_stopping = True
 
     def _reload(self) -> None:
-        for worker in self._workers:
+        for worker in (*self._workers, *self._others):
             worker.signal("SIGHUP")
+
+    def _tell(self) -> None:
+        for worker in self._workers:
+            worker.signal("SIGUSR1")
+        self._summarize()
+
+    def _begin_restart(self) -> None:
+        self._restart = self._restarted()
+        _log.info("workers are restarted, one after the other")
+
+    def _restarted(self) -> Iterator[None]:
+        """Replaces the workers one after the other, with a pause wherever there is to wait."""
+        for n in range(len(self._workers)):
+            new, until = WorkerProcess(self._work), time.monotonic() + _TO_START
+            self._others.append(new)
+            while not new.is_ready:
+                if not new.is_alive or time.monotonic() > until:
+                    why = "was not ready in time" if new.is_alive else "could not start"
+                    new.kill()
+                    _log.error("worker %s %s: the workers stay as they are", new.pid, why)
+                    return
+                yield
+                new.silent_for()
+            old, self._workers[n] = self._workers[n], new
+            self._others[self._others.index(new)] = old
+            old.signal("SIGUSR2")
+            _log.info("worker %s takes the place of %s, whose streams end", new.pid, old.pid)
+            while old.is_alive:
+                yield
 
     # What is done all the time.
 
     def _look_after_workers(self) -> None:
+        self._others = [worker for worker in self._others if worker.is_alive]
         for n, worker in enumerate(self._workers):
             silence = worker.silent_for()
             if not worker.is_alive:
@@ -198,17 +242,18 @@ class Supervisor:
     # The end.
 
     def _end_all(self) -> None:
-        for worker in self._workers:
+        workers = [*self._workers, *self._others]
+        for worker in workers:
             worker.signal("SIGTERM" if sys.platform != "win32" else "CTRL_BREAK_EVENT")
         until = time.monotonic() + self._settings.drain_timeout + _GRACE
-        while any(worker.is_alive for worker in self._workers):
+        while any(worker.is_alive for worker in workers):
             self._handle_signals()
             if self._must_kill or time.monotonic() > until:
-                self._kill_all()
+                self._kill_all(workers)
             time.sleep(_TICK / 2)
 
-    def _kill_all(self) -> None:
-        for worker in self._workers:
+    def _kill_all(self, workers: list[WorkerProcess]) -> None:
+        for worker in workers:
             if worker.is_alive:
                 why = "a second signal" if self._must_kill else "its streams did not end"
                 _log.warning("worker %s is killed: %s", worker.pid, why)
@@ -219,4 +264,6 @@ class Supervisor:
 _HANDLERS = {
     **dict.fromkeys(("SIGTERM", "SIGINT", "SIGBREAK"), Supervisor._stop_soon),
     "SIGHUP": Supervisor._reload,
+    "SIGUSR1": Supervisor._tell,
+    "SIGUSR2": Supervisor._begin_restart,
 }
