@@ -169,8 +169,6 @@
  * }} TurnList
  */
 
-/** @typedef {"chat" | "responses" | "messages"} ProtocolName */
-
 /**
  * A call in a message of the Live view.
  * @typedef {{
