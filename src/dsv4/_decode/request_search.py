@@ -46,7 +46,7 @@ def decode_prompt(prompt: str | Prompt, dialect: str | Dialect | None, strict: b
         likely: tuple[Dialect, ...] = (dialect_named(dialect),)
         candidates = likely
     else:
-        likely = source.dialects
+        likely = dialects_of(source.text) if source.dialect is None else (source.dialect,)
         candidates = tuple(dict.fromkeys((*likely, *DIALECTS.values())))
     for release, served in SERVED_AS.items():
         if release in candidates and served.tools_open in source.text:
@@ -70,25 +70,16 @@ class _PromptSource:
 
     def __init__(self, prompt: str | Prompt) -> None:
         self.spellings: list[tuple[int, int]] | None = None
-        self._dialect: Dialect | None = None
+        self.dialect: Dialect | None = None
         self.images: Sequence[Mapping[str, Any]] = ()
         if isinstance(prompt, Prompt):
             self.text, self.spellings = str(prompt), prompt.special_text
-            self._dialect, self.images = prompt.dialect, prompt.images
+            self.dialect, self.images = prompt.dialect, prompt.images
         elif isinstance(prompt, str):
             self.text = str.__str__(prompt)
         else:
             raise OptionError("prompt", mismatch(prompt, "text or a Prompt"))
         self.mask = SpellingMask(self.text, [start for start, _ in self.spellings or ()])
-
-    @property
-    def dialects(self) -> tuple[Dialect, ...]:
-        """The dialects it may be of."""
-        return dialects_of(self.text) if self._dialect is None else (self._dialect,)
-
-    @property
-    def is_known(self) -> bool:
-        return self.spellings is not None
 
     def is_same_text(self, prompt: Prompt | None) -> bool:
         return prompt is not None and str(prompt) == self.text
@@ -109,7 +100,7 @@ def _decode_as(source: _PromptSource, dialect: Dialect, likely: tuple[Dialect, .
     others = [other for other in likely if other is not release]
     same_text: Decoded | None = None
     first: Decoded | None = None
-    for interpretation in _interpretations(source.is_known):
+    for interpretation in _interpretations(source.spellings is not None):
         reading = _READERS[dialect.layout](scan, interpretation)
         try:
             request = reading.request(dialect, source.mask)

@@ -94,10 +94,6 @@ class CallMarkup:
         self.forbidden: tuple[str, ...] = tuple(map(str, forbidden))
         self.free_text: Expression = ex.TextExpr(self.forbidden)
 
-    def words_in_values(self, markup_in_values: bool) -> tuple[str, ...]:
-        """What a value must not hold."""
-        return (self.value_end,) if markup_in_values else (self.dsml,)
-
 
 def _with_tokens(text: str, dsml: tokens.Special, ids: Mapping[str, int]) -> Expression:
     """The words of a tag, with its special token as one where its id is known."""
@@ -138,7 +134,8 @@ class CompletionRules:
         self.rules = rules
         self.relaxations = relaxations
         self.any_order = any_order
-        self.words: tuple[str, ...] = markup.words_in_values(markup_in_values)
+        # What a value must not hold.
+        self.words: tuple[str, ...] = (markup.value_end if markup_in_values else markup.dsml,)
         self.json: JsonRules = JsonRules(rules, self.words)
 
     def content_then(
