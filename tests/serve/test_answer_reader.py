@@ -658,6 +658,11 @@ FORMS: dict[str, Form] = {
             with_coding("gzip, gzip", gzip.compress(gzip.compress(HELLO + STOP + DONE))),
             with_coding("deflate, gzip", gzip.compress(zlib.compress(HELLO + STOP + DONE))),
             Sent(gzip.compress(HELLO + STOP + DONE)),
+            *(
+                Sent(body, headers=(("content-encoding", "gzip"),) * 2)
+                for once in [gzip.compress(HELLO + STOP + DONE)]
+                for body in (once, gzip.compress(once))
+            ),
         ),
     ),
     "`DATA:`, a space before the colon, a record separator before each object": Form(

@@ -42,31 +42,34 @@ class ChatEvents:
         self._number = _NO_NUMBER  # of the choice that says something first
         # Whether it is deltas that say something, and not messages in their place; None until then.
         self._has_deltas: bool | None = None
+        self._is_in_text = False  # behind the first delta, and before a reason for the end
 
     def read(self, event: JsonObject) -> Chunk | list[Chunk]:
         """What an event says. Raises a `TypeError` or the like for one of another form."""
         choices = event.get("choices")
-        if type(choices) is list and len(choices) == 1 and self._has_deltas:
+        if type(choices) is list and len(choices) == 1 and self._is_in_text:
             choice = choices[0]
             delta = choice.get("delta")
-            is_plain = delta and "finish_reason" in choice and choice.get("logprobs") is None
+            is_open = not choice.get("finish_reason", True)
+            is_plain = delta and is_open and choice.get("logprobs") is None
             if is_plain and choice.get("index") == self._number and _OTHERS.isdisjoint(choice):
                 chunk = Chunk(delta=delta, id=event.get("id"))
                 return vllm.with_end(chunk, choice, event)
         return self._read_slowly(event)
 
     def _read_slowly(self, event: JsonObject) -> list[Chunk]:
-        chunks = [chunk for choice in _choices(event) for chunk in self._of_choice(choice)]
+        chunks = [chunk for choice in _choices(event) for chunk in self._of_choice(choice, event)]
         if not any(chunk.delta for chunk in chunks):
             chunks.insert(0, Chunk(delta=_said_outside(event)))
         for chunk in chunks:
             chunk.id = event.get("id")
         is_told = any(chunk.finish for chunk in chunks)
+        self._is_in_text = bool(self._has_deltas) and not is_told
         choice = {} if is_told else _with_reason({}, event)
         vllm.with_end(chunks[-1], choice, _with_usage(event))
         return chunks
 
-    def _of_choice(self, fields: JsonObject) -> list[Chunk]:
+    def _of_choice(self, fields: JsonObject, event: JsonObject) -> list[Chunk]:
         choice = with_known_names(fields)
         number = read_digits(choice.get("index")) or 0  # a server that gives none has one
         said = self._said(choice)
@@ -84,7 +87,7 @@ class ChatEvents:
             said = [*said, others]
         chunks = [Chunk(delta=delta) for delta in said]
         chunks[0].logprobs = _chat_logprobs(choice.get("logprobs"))
-        places = (choice, choice.get("delta"), choice.get("message"))
+        places = (choice, choice.get("delta"), choice.get("message"), event)
         vllm.with_end(chunks[-1], _with_reason(choice, *places), {})
         return chunks
 

@@ -180,7 +180,10 @@ class HttpConnection(asyncio.Protocol):
     # From the parser.
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+        field, text = name.decode("latin-1").lower(), value.decode("latin-1")
+        if field == "content-encoding" and field in self.headers:  # each on the way has its own
+            text = f"{self.headers[field]}, {text}"
+        self.headers[field] = text
 
     def on_headers_complete(self) -> None:
         self.status = self._parser.get_status_code()
