@@ -376,7 +376,16 @@ class TestTokensOfTheVocabulary:
         text = in_block(f"{opening}\n{COMMAND}ls{PARAMETER_END}\n{INVOKE_END}\n")
         assert calls_of(read(text)) == [LS]
 
-    @each_row("value, is_whole", [("<b>x</b", False), ('{"a": 1', False), ("a < b", True)])
+    @each_row(
+        "value, is_whole",
+        [
+            ("<b>x</b", False),
+            ('{"a": 1', False),
+            ('a="b', False),
+            ("a < b", True),
+            ('a="b"', True),
+        ],
+    )
     def test_a_close_that_lost_its_bracket(self, value: str, is_whole: bool) -> None:
         """The bracket is one token with the last one of a value that ends in `>` or `}`."""
         behind = f'<{DSML}parameter name="timeout" string="false">4{PARAMETER_END}'

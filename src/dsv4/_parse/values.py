@@ -40,9 +40,9 @@ _PART_OF_CLOSE = pattern(_PART)
 _LONGEST_PART = 128
 _LONGEST_END = 8
 # The vocabulary has `></` and `}</` as one token each. Of what changed places with the DSML token
-# the bracket is left behind it; where it was lost, a tag or a brace is left open.
+# the bracket is left behind it; where it was lost, a tag, an attribute or a brace is left open.
 _TOKEN_AT_END = pattern(rf"{tokens.DSML}\W{{0,8}}\Z")
-_PART_OR_OPEN_TAG = pattern(rf"<[^\s<>][^<>\n]{{0,96}}\Z|{_PART}")
+_PART_OR_OPEN_TAG = pattern(rf"<[^\s<>][^<>\n]{{0,96}}\Z|=\"[^\"<>\n]{{0,96}}\Z|{_PART}")
 _OUTER_CLOSES = tuple(f"</{tokens.DSML}{gap}invoke>" for gap in ("", " "))
 _UNENDED_CLOSES = tuple(f"</{tokens.DSML}{gap}parameter" for gap in ("", " "))
 
