@@ -15,7 +15,6 @@ EXTRAS = {
     "check": (("jsonschema-rs",),),
     "parquet": (("pyarrow",),),
     "zstd": (("zstandard",),),
-    "ray": (("ray",),),
     "serve": (
         ("httptools",),
         ("jsonschema-rs",),
