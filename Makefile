@@ -62,7 +62,7 @@ examples: $(VENV)-training/installed
 
 # What trainers make of the files that `dsv4 dataset --for` writes, on the CPU: training.md names them.
 test-training: $(VENV)-training/installed-for-tests
-	$(VENV)-training/bin/python -m pytest tests/test_trainers.py tests/test_arrays.py tests/trajectories
+	$(VENV)-training/bin/python -m pytest tests/test_trainers.py tests/trajectories
 
 # Why tests were skipped, of both runs: the last line of `make test` says it, and what installs more.
 SKIPS := build/skips
@@ -304,7 +304,7 @@ $(VENV)-training/installed: pyproject.toml
 # Trainers without what they ask for, of which the tests need little; torchtune 0.6 imports what newer
 # releases of torchao have no more. Of verl and SkyRL only the source is read; verifiers needs
 # renderers, and this a package for settings. Tests of what is missing are skipped.
-TRAINERS := 'torchtune==0.6.1' 'torchao==0.9.0' 'megatron-core==0.16.1' 'verl==0.9.1' 'skyrl==0.3.0' 'llamafactory==0.9.5' 'verifiers==0.4.0' \
+TRAINERS := 'torchtune==0.6.1' 'torchao==0.9.0' 'verl==0.9.1' 'skyrl==0.3.0' 'llamafactory==0.9.5' 'verifiers==0.4.0' \
 	'renderers==0.1.12' prime-pydantic-config 'nemo-automodel==0.7.0' 'axolotl==0.19.0' 'ms-swift==4.6.0' modelscope modelscope-hub
 TRAINERS_IMPORT := peft numba addict colorama posthog distro json-repair
 $(VENV)-training/installed-for-tests: $(VENV)-training/installed

@@ -180,16 +180,9 @@ def test_a_tool_choice_hides_the_tools_of_expanded_turns(tmp_path: Path, vocabul
         ({"carry": [5]}, "carry: found 5, expected the name of a field"),
         ({"carry": ["input_ids"]}, "carry: found input_ids, which is a column of the output's"),
         ({"carry": ["line"]}, "carry: found line, which is a column of the output's own"),
-        ({"carry": ["id"], "format": "numpy"}, "carry: found it with .npy, which holds only ids"),
-        (
-            {"labels": True, "format": "megatron"},
-            "labels: found it with .bin, which holds only ids",
-        ),
         ({"trainer": "x"}, "trainer: found 'x', expected one of trl, axolotl, verl, torchtune"),
         ({"trainer": []}, r"trainer: found \[\], expected one of trl"),
         ({"trainer": "trl", "labels": True}, "labels: found it with trainer, which names the"),
-        ({"trainer": "trl", "format": "numpy"}, "output: found .npy, which trl does not read"),
-        ({"trainer": "megatron", "format": "jsonl"}, "found 'jsonl', expected megatron for megat"),
         ({"trainer": "axolotl", "pack": 64}, r"which packs examples itself \(sample_packing: true"),
         ({"trainer": "torchtune", "pack": 64}, r"packs examples itself \(PackedDataset\)"),
         ({"trainer": "verl", "pack": 64}, r"packs examples itself \(data.pad_mode=no_padding\)"),
@@ -666,11 +659,10 @@ class TestPacking:
 
 class TestFormats:
     @pytest.mark.parametrize("pack", [None, 200])
-    @pytest.mark.parametrize("name", ["parquet", "numpy", "megatron", "jsonl.gz"])
+    @pytest.mark.parametrize("name", ["parquet", "jsonl.gz"])
     def test_each_has_the_same_rows(
         self, tmp_path: Path, vocabulary: Path, talks: Path, name: str, pack: int | None
     ) -> None:
-        numpy = pytest.importorskip("numpy")
         parquet = pytest.importorskip("pyarrow.parquet")
         options: Any = {"tokenizer": vocabulary, "jobs": 1, "pack": pack}
         encode_files([talks], tmp_path / "all.jsonl", **options)
@@ -678,18 +670,6 @@ class TestFormats:
         encode_files([talks], tmp_path / "out", format=name, **options)
         if name == "parquet":
             assert parquet.read_table(tmp_path / "out.parquet").to_pylist() == expected
-        elif name == "numpy":
-            ids, mask, starts = (
-                numpy.load(tmp_path / f"out{part}.npy") for part in ("", ".loss_mask", ".rows")
-            )
-            for n, row in enumerate(expected):
-                span = slice(starts[n], starts[n + 1])
-                assert ids[span].tolist() == row["input_ids"]
-                assert mask[span].tolist() == row["loss_mask"]
-        elif name == "megatron":
-            flat = numpy.fromfile(tmp_path / "out.bin", "<i4").tolist()
-            assert flat == [id for row in expected for id in row["input_ids"]]
-            assert (tmp_path / "out.idx").exists()
         else:
             text = gzip.decompress((tmp_path / "out.jsonl.gz").read_bytes()).decode()
             assert [json.loads(line) for line in text.splitlines()] == expected
@@ -1048,14 +1028,6 @@ class TestImages:
             )
         assert str(caught.value).startswith(f"{path}:1: ")
 
-    def test_where_there_is_no_place_for_them(
-        self, tmp_path: Path, v4_1_file: str, pictures: Path
-    ) -> None:
-        with pytest.raises(BadLine, match=r"found 2 images, which \.npy has no place for"):
-            encode_files(
-                [pictures], tmp_path / "out.npy", tokenizer=v4_1_file, dialect="v4.1", jobs=1
-            )
-
 
 class TestTrainers:
     """Each trainer's own columns, and no others: what a trainer does not know, it drops."""
@@ -1125,22 +1097,12 @@ class TestTrainers:
         self, tmp_path: Path, vocabulary: Path, conversations: Path
     ) -> None:
         parquet = pytest.importorskip("pyarrow.parquet")
-        for trainer in [n for n, t in TRAINERS.items() if t.format_name is None and not t.texts]:
+        for trainer in [n for n, t in TRAINERS.items() if not t.texts]:
             options: dict[str, Any] = {"tokenizer": vocabulary, "jobs": 1, "trainer": trainer}
             encode_files([conversations], tmp_path / "out.jsonl", overwrite=True, **options)
             encode_files([conversations], tmp_path / "out.parquet", overwrite=True, **options)
             written = parquet.read_table(tmp_path / "out.parquet").to_pylist()
             assert written == rows(tmp_path / "out.jsonl")
-
-    def test_megatron_has_a_format_of_its_own(
-        self, tmp_path: Path, vocabulary: Path, conversations: Path
-    ) -> None:
-        out, options = tmp_path / "out", {"tokenizer": vocabulary, "jobs": 1}
-        encode_files([conversations], out, trainer="megatron", **options)
-        encode_files([conversations], tmp_path / "same", format="megatron", **options)
-        for ending in ("bin", "idx", "loss_mask.bin", "loss_mask.idx"):
-            written = (tmp_path / f"out.{ending}").read_bytes()
-            assert written == (tmp_path / f"same.{ending}").read_bytes()
 
     def test_what_has_no_place_in_its_columns(self, tmp_path: Path, v4_1_file: str) -> None:
         shown = [user([text("What is this?"), SCREENSHOT]), assistant("A cat.")]

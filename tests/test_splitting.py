@@ -50,4 +50,4 @@ def test_what_is_no_split(split: Any, problem: str) -> None:
 
 def test_where_a_part_goes() -> None:
     assert split_output_path("a/out.jsonl.gz", "valid", "jsonl.gz") == "a/out.valid.jsonl.gz"
-    assert split_output_path("out.bin", "train", "bin") == "out.train.bin"
+    assert split_output_path("out.parquet", "train", "parquet") == "out.train.parquet"

@@ -798,21 +798,6 @@ def vision_rows(
     return folder / f"{trainer}.jsonl", meant
 
 
-# Megatron.
-
-
-def test_megatron_reads_ids_and_masks(written: Any, meant: list[Example]) -> None:
-    module = pytest.importorskip("megatron.core.datasets.indexed_dataset")
-    out = written("train", trainer="megatron", pack=LENGTH)
-    ids = module.IndexedDataset(str(out))
-    mask = module.IndexedDataset(f"{out}.loss_mask")
-    assert ids.document_indices.tolist() == [0, len(meant)]
-    for n, example in enumerate(meant):
-        learned = zip(ids[n].tolist(), mask[n].tolist(), strict=True)
-        assert ids[n].tolist() == example.ids
-        assert [id if each else IGNORED for id, each in learned] == example.labels
-
-
 # NeMo Automodel.
 
 

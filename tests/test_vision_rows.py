@@ -256,7 +256,6 @@ class TestBoth:
             ({"pad_to_multiple": 64}, "pad_to_multiple: found it for {}, which computes ids"),
             ({"profile": "vllm-0.33"}, "profile: found it for {}, which computes ids itself"),
             ({"format": "parquet"}, "output: found .parquet for {}, whose columns hold lists"),
-            ({"format": "numpy"}, "output: found .npy, which {} does not read: expected .jsonl"),
             ({"carry": ["images"]}, "carry: found images, which is a column of the output's own"),
             ({"preferences": True}, "preferences: found it for {}, expected trl, or no trainer"),
         ],

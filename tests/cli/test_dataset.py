@@ -201,8 +201,6 @@ def test_models_whose_dialect_is_not_known_are_counted(tmp_path: Path, run: Run)
         (["-o", "out.jsonl"], True),
         (["-o", "out.jsonl", "--labels"], False),
         (["-o", "out.jsonl", "--for", "trl"], False),
-        (["-o", "out.npy"], False),
-        (["-o", "out", "--format", "megatron"], False),
     ],
 )
 def test_trainers_that_would_ignore_the_mask_are_named(

@@ -113,7 +113,7 @@ def _names(text: str) -> list[str]:
 
 # What argparse must know of flags beside what follows from their types.
 _OWN_DETAILS: dict[str, dict[str, Any]] = {
-    "format": {"choices": ("jsonl", "jsonl.gz", "jsonl.zst", "parquet", "megatron", "numpy")},
+    "format": {"choices": ("jsonl", "jsonl.gz", "jsonl.zst", "parquet")},
     "policy": {"choices": ("assistant", "last_turn", "answers", "calls")},
     "split": {"type": _split},
     "ignore": {"type": _names},
@@ -142,20 +142,13 @@ def _closing_lines(summary: Summary, output: str, options: DatasetOptions) -> It
         if kind.startswith(notes.UNREAD):
             name = kind.removeprefix(notes.UNREAD)
             yield f"the field {name} is not used ({plural(count, 'line')}); the first: {first}"
-    if not (
-        options.trainer or options.labels or options.preferences or options.kto
-    ) and not _is_flat(output, options):
+    if not (options.trainer or options.labels or options.preferences or options.kto):
         ignoring = "which TRL, Axolotl and torchtune ignore"
         yield f"the mask is in the column loss_mask, {ignoring} (--for writes their columns)"
     trained = f"{summary.trained:,} trained on"
     sizes = f"{plural(summary.examples, 'example')}, {plural(summary.tokens, 'token')}"
     time = f"{summary.seconds:,.1f} s"
     yield f"{plural(summary.conversations, 'conversation')}, {sizes}, {trained}, {time}"
-
-
-def _is_flat(output: str, options: DatasetOptions) -> bool:
-    """Whether the output is arrays, which have no columns."""
-    return options.format in ("megatron", "numpy") or output.endswith((".bin", ".npy"))
 
 
 def _without_reasoning(count: int, summary: Summary, options: DatasetOptions) -> str:

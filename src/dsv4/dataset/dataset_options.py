@@ -51,8 +51,8 @@ class DatasetOptions:
     )
     format: str | None = _option(
         None,
-        "the output format, if the name of OUT does not tell it: jsonl, jsonl.gz, jsonl.zst, "
-        "parquet, megatron (.bin with .idx) or numpy (.npy)",
+        "the output format, if the name of OUT does not tell it: jsonl, jsonl.gz, jsonl.zst or "
+        "parquet",
         metavar="NAME",
     )
     pack: int | None = _option(

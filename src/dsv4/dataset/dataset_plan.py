@@ -98,17 +98,15 @@ class DatasetPlan:
     def of(cls, inputs: object, output: object, options: DatasetOptions) -> DatasetPlan:
         """The plan for files as a caller gives them."""
         target = option_path(output, "output")
-        format = output_formats.format_for(options.trainer, options.format)
-        if format is not None:
-            target = output_formats.path_with_ending(target, format)
+        if options.format is not None:
+            target = output_formats.path_with_ending(target, options.format)
         return cls(option_paths(inputs, "inputs"), target, options)
 
     @cached_property
     def format_name(self) -> str:
-        format = output_formats.format_for(self.options.trainer, self.options.format)
-        if format is None:
+        if self.options.format is None:
             return output_format_for(self.output)
-        return output_formats.format_named(format)
+        return output_formats.format_named(self.options.format)
 
     @cached_property
     def job(self) -> EncodingJob:
@@ -184,9 +182,9 @@ def check_plan(plan: DatasetPlan) -> None:
         _check_trainer(plan, output_formats.trainer_named(options.trainer))
     _check_lengths(options)
     if options.preferences or options.kto:
-        _check_answers(plan)
+        _check_answers(options)
     _check_profile(options)
-    _check_columns(plan)
+    _check_columns(options)
     output_formats.DATASET_FORMATS[plan.format_name].check_packages()
     try:
         _check_encoding(plan)
@@ -205,19 +203,10 @@ def _refuse(options: DatasetOptions, names: Sequence[str], problem: str) -> None
             raise DatasetError(f"{name}: {problem}")
 
 
-def _refuse_arrays(plan: DatasetPlan, problem: str) -> None:
-    """Raises where the output has only numbers."""
-    if plan.format_name in output_formats.ARRAY_FORMATS:
-        expected = "expected .jsonl or .parquet"
-        raise DatasetError(f"output: found .{plan.format_name}, {problem}: {expected}")
-
-
 def _check_trainer(plan: DatasetPlan, trainer: output_formats.Trainer) -> None:
     """Checks that the trainer reads what is written."""
     options, start = plan.options, f"found it for {plan.options.trainer}"
     _refuse(options, ["labels"], "found it with trainer, which names the columns")
-    if trainer.format_name is None:
-        _refuse_arrays(plan, f"which {options.trainer} does not read")
     if trainer.packing is not None:
         _refuse(options, ["pack"], f"{start}, which packs examples itself ({trainer.packing})")
     if trainer.texts:
@@ -229,9 +218,8 @@ def _check_trainer(plan: DatasetPlan, trainer: output_formats.Trainer) -> None:
             raise DatasetError(f"output: {problem}: expected .jsonl")
 
 
-def _check_columns(plan: DatasetPlan) -> None:
+def _check_columns(options: DatasetOptions) -> None:
     """Checks that rows of the output can hold the carried columns."""
-    options = plan.options
     reserved = [*output_formats.OWN_COLUMNS]
     if options.trainer is not None:
         reserved += output_formats.trainer_named(options.trainer).texts
@@ -242,9 +230,6 @@ def _check_columns(plan: DatasetPlan) -> None:
             raise DatasetError(f"carry: found {short_repr(name)}, expected the name of a field")
         if name in reserved:
             raise DatasetError(f"carry: found {name}, which is a column of the output's own")
-    if plan.format_name in output_formats.ARRAY_FORMATS:
-        problem = f"found it with .{plan.format_name}, which holds only ids and masks"
-        _refuse(options, ("carry", "labels"), f"{problem}: expected .jsonl or .parquet")
 
 
 def _check_lengths(options: DatasetOptions) -> None:
@@ -263,9 +248,8 @@ def _check_lengths(options: DatasetOptions) -> None:
         raise DatasetError("carry: found it with pack, expected a row for each example")
 
 
-def _check_answers(plan: DatasetPlan) -> None:
+def _check_answers(options: DatasetOptions) -> None:
     """Checks that nothing is asked of pairs and labelled answers that only conversations have."""
-    options = plan.options
     kind = "preferences" if options.preferences else "kto"
     others = ["expand", "policy", "labels", "pack", "pad_to_multiple", "profile", "task"]
     if options.preferences:
@@ -274,7 +258,6 @@ def _check_answers(plan: DatasetPlan) -> None:
     if options.trainer not in (None, "trl"):
         problem = f"found it for {options.trainer}, expected trl, or no trainer"
         raise DatasetError(f"{kind}: {problem}")
-    _refuse_arrays(plan, "which has no place for answers of their own")
     if options.too_long in ("cut", "left"):
         problem = f"found {options.too_long} with {kind}, expected fail or drop"
         raise DatasetError(f"too_long: {problem}")

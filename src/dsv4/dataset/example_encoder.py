@@ -570,9 +570,6 @@ class ChunkEncoder:
     def _images(self, draft: _Draft) -> list[Any] | None:
         """The images in an example; None where rows have no column for them."""
         images = list(draft.prompt.images) if draft.prompt is not None else []
-        if images and self.job.format_name in output_formats.ARRAY_FORMATS:
-            problem = f"found {len(images)} images, which .{self.job.format_name} has no place for"
-            raise DatasetError(f"{problem}: expected .jsonl or .parquet")
         if images and self.job.layout.images is None:
             problem = f"found {len(images)} images, which the columns have no place for"
             hint = "expected text, --for trl-vision or ms-swift, or no trainer"

@@ -2,8 +2,7 @@
 become bytes.
 
 In each format chunks follow each other, so that output can be truncated after any of them and
-continued there. Parquet and arrays cannot be appended to: those files are written when the run is
-complete.
+continued there. A Parquet file cannot be appended to: it is written when the run is complete.
 
 A column under a name that a trainer does not read is dropped silently, and then every token is
 trained on: so each trainer gets exactly its own columns. docs/training.md says what to tell it.
@@ -18,7 +17,6 @@ from json import JSONEncoder
 from types import MappingProxyType
 from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
-from dsv4.dataset import array_formats
 from dsv4.dataset.dataset_errors import DatasetError, pyarrow, pyarrow_parquet, zstandard
 from dsv4.errors import short_repr
 
@@ -49,14 +47,13 @@ LABELS_LAYOUT = ColumnLayout(mask=None, labels="labels")
 
 
 class Trainer(NamedTuple):
-    """What a trainer reads: rows of a layout, and for some a file format of their own.
+    """What a trainer reads: rows of a layout.
 
     `packing` says how it packs examples itself, where it does not take rows that are packed.
     `texts` are its columns if it computes ids itself, of texts and images.
     """
 
     layout: ColumnLayout
-    format_name: str | None = None
     packing: str | None = None
     texts: tuple[str, ...] = ()
 
@@ -87,7 +84,6 @@ TRAINERS = {
         _ONE_EXAMPLE_LAYOUT._replace(attention="attention_mask", is_shifted=True),
         packing="packed_sequence",
     ),
-    "megatron": Trainer(MASK_LAYOUT._replace(images=None, shared=None), format_name="megatron"),
     "trl-vision": Trainer(_ONE_EXAMPLE_LAYOUT, texts=("prompt", "completion", "images")),
     "ms-swift": Trainer(_ONE_EXAMPLE_LAYOUT, texts=("messages", "images", "tools")),
 }
@@ -125,14 +121,6 @@ def layout_for(name: str | None, labels: bool) -> ColumnLayout:
     if name is not None:
         return trainer_named(name).layout
     return LABELS_LAYOUT if labels else MASK_LAYOUT
-
-
-def format_for(name: str | None, format: str | None) -> str | None:
-    """The format that was asked for, or that a trainer needs."""
-    needed = None if name is None else trainer_named(name).format_name
-    if needed is not None and format not in (None, needed):
-        raise DatasetError(f"format: found {short_repr(format)}, expected {needed} for {name}")
-    return needed or format
 
 
 # The columns that say where a row came from, beside those copied from the input.
@@ -252,13 +240,12 @@ class DatasetFormat(NamedTuple):
     """How examples are written.
 
     `to_bytes` encodes a chunk of examples. `check_packages` raises if a package is missing.
-    `finish` turns all chunks into the files of the output and returns their paths, the output's own
-    last; None where the chunks are the output.
+    `finish` turns all chunks into the file of the output; None where the chunks are the output.
     """
 
     to_bytes: Callable[[Sequence[OutputRow]], bytes]
     check_packages: Callable[[], object]
-    finish: Callable[[BinaryIO, str], list[str]] | None = None
+    finish: Callable[[BinaryIO, str], None] | None = None
 
 
 def format_by_ending(path: str) -> str | None:
@@ -276,16 +263,11 @@ def format_of_path(path: str) -> str:
 
 
 def format_named(name: str) -> str:
-    """The format of a name: an ending, or the name of the library that reads it."""
-    key = _FORMATS_BY_READER.get(name, name) if isinstance(name, str) else ""
-    if key not in DATASET_FORMATS:
-        endings = [each for each in DATASET_FORMATS if each not in _FORMATS_BY_READER.values()]
-        expected = ", ".join([*endings, *_FORMATS_BY_READER])
+    """The format of a name, which is the ending of its files."""
+    if not isinstance(name, str) or name not in DATASET_FORMATS:
+        expected = ", ".join(DATASET_FORMATS)
         raise DatasetError(f"format: found {short_repr(name)}, expected one of {expected}")
-    return key
-
-
-_FORMATS_BY_READER = {"megatron": "bin", "numpy": "npy"}
+    return name
 
 
 def path_with_ending(path: str, name: str) -> str:
@@ -353,13 +335,6 @@ def _arrow_stream(examples: Sequence[OutputRow]) -> bytes:
     return bytes(sink.getvalue())
 
 
-def _array_bytes(examples: Sequence[OutputRow]) -> bytes:
-    rows = [example for example in examples if isinstance(example, TrainingExample)]
-    return array_formats.rows_to_bytes(
-        [array_formats.ArrayRow(r.ids, r.mask, r.lengths or (len(r.ids),)) for r in rows]
-    )
-
-
 def _type_of(column: str) -> Any:
     """The Arrow type of a column. Copied columns become text: a column has one type in all rows."""
     arrow = pyarrow()
@@ -379,7 +354,7 @@ def _cell(value: object, column: str) -> Any:
     return _json(value)
 
 
-def _parquet_file(packed: BinaryIO, path: str) -> list[str]:
+def _parquet_file(packed: BinaryIO, path: str) -> None:
     """Arrow streams, one for each chunk, as one Parquet file."""
     groups = _row_groups(packed)
     first = next(groups, None)
@@ -388,7 +363,6 @@ def _parquet_file(packed: BinaryIO, path: str) -> list[str]:
     with pyarrow_parquet().ParquetWriter(path, schema, compression="zstd") as writer:
         for group in () if first is None else chain([first], groups):
             writer.write_table(group, row_group_size=group.num_rows)
-    return [path]
 
 
 def _row_groups(packed: BinaryIO) -> Iterator[Any]:
@@ -413,17 +387,12 @@ def _needs_nothing() -> None:
     pass
 
 
-# Formats that hold only numbers.
-ARRAY_FORMATS = ("bin", "npy")
-
 # By the ending of the output's name.
 DATASET_FORMATS = {
     "jsonl": DatasetFormat(json_lines, _needs_nothing),
     "jsonl.gz": DatasetFormat(_gzip_lines, _needs_nothing),
     "jsonl.zst": DatasetFormat(_zstd_lines, zstandard),
     "parquet": DatasetFormat(_arrow_stream, pyarrow_parquet, _parquet_file),
-    "bin": DatasetFormat(_array_bytes, _needs_nothing, array_formats.write_megatron),
-    "npy": DatasetFormat(_array_bytes, _needs_nothing, array_formats.write_numpy),
 }
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -188,17 +187,14 @@ class ResumableSink(OutputSink):
         if self._format.finish is None:
             os.replace(self._partial, self._path)
             return
-        # In a folder of their own under their final names, of which the output's own comes last.
-        folder, name = os.path.split(self._path)
         whole = f"{self._path}.whole"
         try:
-            os.makedirs(whole, exist_ok=True)
             with open(self._partial, "rb") as packed:
-                finished = self._format.finish(packed, os.path.join(whole, name))
-            for path in finished:
-                os.replace(path, os.path.join(folder, os.path.basename(path)))
+                self._format.finish(packed, whole)
+            os.replace(whole, self._path)
         finally:
-            shutil.rmtree(whole, ignore_errors=True)
+            with suppress(FileNotFoundError):
+                os.unlink(whole)
         os.unlink(self._partial)
 
     def _has_final_name(self) -> bool:
