@@ -1,21 +1,17 @@
 """Rows for trainers, held against the definitions in the trainers' own packages where they are
-installed (`make test-training`). verl and SkyRL are not imported: they need a GPU's packages. Of
-verifiers the two modules are run that take the rows.
+installed (`make test-training`). verl and SkyRL are not imported: they need a GPU's packages.
 """
 
 from __future__ import annotations
 
 import ast
-import base64
 import re
-import sys
-from importlib import import_module, metadata
-from types import ModuleType, SimpleNamespace
+from importlib import metadata
 from typing import Any
 
 import pytest
 
-from dsv4.trajectories import RoutedExperts, batch_of, rows_of
+from dsv4.trajectories import batch_of, rows_of
 
 
 def turn(call: str, prompt: list[int], *sampled: list[int], **rest: Any) -> dict[str, Any]:
@@ -142,31 +138,6 @@ class TestRows:
         assert row["response_logprobs"] is None
         assert rows_of(session(sequence(), reward=None), "skyrl") == ([], {"no reward": 1})
 
-    def test_verifiers_gets_a_prompt_for_each_turn(self) -> None:
-        experts = RoutedExperts(1, 1, 1, bytes([10, 11, 12, 13, 14]))
-        packed = sequence(routed_experts=experts.to_json())
-        (row,), left = rows_of(session(packed), "verifiers")
-        first, second = row["turns"]
-        assert (first["prompt_ids"], first["completion_ids"]) == ([1, 2], [3])
-        assert (second["prompt_ids"], second["completion_ids"]) == ([1, 2, 3, 4], [5, 6])
-        assert second["completion_logprobs"] == [-0.5, -0.6]
-        # The token that the first turn ended with was first read by the second.
-        told = [turn["routed_experts"] for turn in row["turns"]]
-        assert [each["start"] for each in told] == [0, 2]
-        assert [base64.b64decode(each["data"]) for each in told] == [
-            bytes([10, 11]),
-            bytes([12, 13, 14]),
-        ]
-        assert (row["reward"], row["session"], row["truncated"]) == (0.5, "s", False)
-        assert not left
-
-    def test_verifiers_gets_what_is_not_trained_on_as_a_prompt(self) -> None:
-        turns = [turn("c1", [0, 2], [2, 3], trained=False), turn("c2", [3, 4], [4, 6])]
-        half = sequence(turns=turns, loss_mask=[0, 0, 0, 0, 1, 1])
-        (row,), _ = rows_of(session(half), "verifiers")
-        (only,) = row["turns"]
-        assert (only["prompt_ids"], only["completion_ids"]) == ([1, 2, 3, 4], [5, 6])
-
     def test_a_batch_is_a_list_for_each_field(self) -> None:
         rows, _ = rows_of(session(sequence(**SHORT), sequence()), "skyrl")
         assert batch_of(rows)["response_ids"] == [[8], [3, 4, 5, 6]]
@@ -218,43 +189,3 @@ def test_trl_asks_for_these_fields() -> None:
     assert required is not None
     assert ast.literal_eval(required[1]) <= row.keys()
     assert 'extra_fields.pop("env_mask"' in source
-
-
-@pytest.fixture
-def verifiers(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Modules of verifiers, without what its packages import when they are."""
-    try:
-        folder = metadata.distribution("verifiers").locate_file("verifiers")
-    except metadata.PackageNotFoundError:
-        pytest.skip("verifiers is not installed here: its classes are not run")
-    for name, path in {"verifiers": folder, "verifiers.v1": folder / "v1"}.items():
-        package = ModuleType(name)
-        package.__path__ = [str(path)]
-        monkeypatch.setitem(sys.modules, name, package)
-    yield lambda name: import_module(f"verifiers.v1.{name}")
-    for name in [name for name in sys.modules if name.startswith("verifiers.")]:
-        del sys.modules[name]
-
-
-@pytest.mark.parametrize("size", [1, 4])
-def test_verifiers_makes_the_same_of_the_experts(verifiers: Any, size: int) -> None:
-    """Its own attribution gives every token but the last the row that was recorded."""
-    types, graph = verifiers("types"), verifiers("graph")
-    rows = b"".join(n.to_bytes(size, "little") for n in (10, 11, 12, 13, 14))
-    packed = sequence(routed_experts=RoutedExperts(1, 1, size, rows).to_json())
-    (row,), _ = rows_of(session(packed), "verifiers")
-    user = types.UserMessage(content="")
-    trace = SimpleNamespace(nodes=[])
-    read: list[int] = []
-    for turn in row["turns"]:
-        tokens = types.TurnTokens(**turn)
-        assert tokens.prompt_ids[: len(read)] == read
-        asked = graph.MessageNode(message=user, token_ids=tokens.prompt_ids[len(read) :])
-        said = graph.MessageNode(message=user, token_ids=tokens.completion_ids, sampled=True)
-        before = list(range(len(trace.nodes)))
-        new = [len(before), len(before) + 1]
-        trace.nodes += [asked, said]
-        graph._attribute_routed_experts(trace, before, new, len(read), tokens.routed_experts)
-        read = tokens.prompt_ids + tokens.completion_ids
-    found = [int(each) for node in trace.nodes for each in node.routed_experts.flatten()]
-    assert found[:-1] == [10, 11, 12, 13, 14]

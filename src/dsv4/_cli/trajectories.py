@@ -33,7 +33,7 @@ class TrajectoriesOptions(ColorOption, TokenizerOption):
     source: str = argument("SOURCE")
     session: str | None = argument("SESSION", "?")
     output: str | None = option("-o", "--output", metavar="OUT")
-    format: Literal["rows", "trl", "verl", "skyrl", "verifiers"] = option(default="rows")
+    format: Literal["rows", "trl", "verl", "skyrl"] = option(default="rows")
     group: str | None = option(metavar="NAME")
     closed: bool = switch()
     shared: Literal["once", "all"] = option(default="once")

@@ -45,14 +45,6 @@ class RoutedExperts(NamedTuple):
         low, high = ((at - self.start) * self.width for at in (start, end))
         return self._replace(data=self.data[low:high], start=start)
 
-    def narrowed(self) -> RoutedExperts:
-        """The same in one byte for each number, where all fit."""
-        try:
-            numbers = array(_TYPE_CODES[self.size], self.data).tolist()
-            return self._replace(size=1, data=bytes(numbers))
-        except ValueError:
-            return self
-
     def lists(self) -> list[list[list[int]]]:
         """Lists of the numbers: by token, by layer."""
         numbers = array(_TYPE_CODES[self.size], self.data).tolist()

@@ -1,8 +1,8 @@
 """Trajectories in the fields of trainers: TRL's `rollout_func`, verl's `AgentLoopOutput`, SkyRL's
-`GeneratorOutput`, the `TurnTokens` of verifiers.
+`GeneratorOutput`.
 
-In the first three the prompt is everything before the first sampled token, and what follows has a
-mask that is 0 where the model did not write. A session of several sequences is several rows, which
+In each the prompt is everything before the first sampled token, and what follows has a mask that is
+0 where the model did not write. A session of several sequences is several rows, which
 say so. A session that ended at a limit stays in its group, marked, even where nothing of it is
 trained on: without the ones that failed to end, the mean reward of a group would be that of the
 others.
@@ -11,13 +11,13 @@ others.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from dsv4.trajectories.routed_experts import RoutedExperts
 
-RowFormat: TypeAlias = Literal["rows", "trl", "verl", "skyrl", "verifiers"]
+RowFormat: TypeAlias = Literal["rows", "trl", "verl", "skyrl"]
 Row: TypeAlias = dict[str, Any]
 # What is said of a session beside its trajectories.
 _OF_SESSION = ("group", "metadata", "reward", "reward_metadata", "closed", "complete")
@@ -131,16 +131,10 @@ class _Parted(NamedTuple):
     source: Mapping[str, Any]
 
     @property
-    def packed_experts(self) -> RoutedExperts | None:
-        """The experts of all tokens but the last."""
-        packed = self.source.get("routed_experts")
-        return None if packed is None else RoutedExperts.from_json(packed)
-
-    @property
     def experts(self) -> list[list[list[int]]] | None:
-        """The same as lists, by layer."""
-        packed = self.packed_experts
-        return packed and packed.lists()
+        """The experts of all tokens but the last, as lists by layer."""
+        packed = self.source.get("routed_experts")
+        return None if packed is None else RoutedExperts.from_json(packed).lists()
 
     @property
     def padded_experts(self) -> list[list[list[int]]] | None:
@@ -280,32 +274,6 @@ def _skyrl_row(session: Mapping[str, Any], usable: Sequence[_Parted], n: int) ->
     }
 
 
-def _verifiers_row(session: Mapping[str, Any], usable: Sequence[_Parted], n: int) -> Row:
-    return {
-        "turns": list(_turn_tokens(usable[n])),
-        "reward": session["reward"],
-        **_place(session, usable, n),
-    }
-
-
-def _turn_tokens(parted: _Parted) -> Iterator[Row]:
-    """What is trained on, each time with all ids before it, and the experts of those that the turn
-    before it had not read."""
-    source, experts, read = parted.source, parted.packed_experts, 0
-    trained = (turn["sampled"] for turn in parted.turns if turn["trained"])
-    for start, end in (span for spans in trained for span in spans):
-        rows = None
-        if experts is not None:
-            rows = {**experts.between(read, end - 1).narrowed().to_json(), "start": read}
-        yield {
-            "prompt_ids": source["input_ids"][:start],
-            "completion_ids": source["input_ids"][start:end],
-            "completion_logprobs": source["logprobs"][start:end],
-            "routed_experts": rows,
-        }
-        read = end - 1
-
-
 def _rewards(parted: _Parted, reward: float) -> float | list[float]:
     """The reward of the whole, or where turns have their own, those at the turns' last tokens and
     that of the whole at the end."""
@@ -341,9 +309,8 @@ _ROWS: dict[str, Callable[[Mapping[str, Any], Sequence[_Parted], int], Row]] = {
     "trl": _trl_row,
     "verl": _verl_row,
     "skyrl": _skyrl_row,
-    "verifiers": _verifiers_row,
 }
 # Trainers that take no row without log-probabilities, and none without a reward.
-_NEED_LOGPROBS = ("trl", "skyrl", "verifiers")
+_NEED_LOGPROBS = ("trl", "skyrl")
 _NEED_REWARD = ("skyrl",)
 ROW_FORMATS: tuple[str, ...] = ("rows", *_ROWS)
