@@ -85,11 +85,6 @@ class DatasetOptions:
         "lines are answers with a label, true or false; with --for trl, write what its KTOTrainer "
         "reads",
     )
-    profile: str | None = _option(
-        None,
-        "write each answer after the prompt that this server would build, for example vllm-0.32",
-        metavar="SERVER",
-    )
     split: Mapping[str, float] | None = _option(
         None,
         "split the output into files, for example train=0.95,valid=0.05; a conversation always "
@@ -195,7 +190,7 @@ def _check_type(name: str, value: object, kind: object) -> None:
         raise DatasetError(f"{name}: found {short_repr(value)}, expected the name of one")
 
 
-_NAMES = ("policy", "column", "profile")  # other names are looked up in tables
+_NAMES = ("policy", "column")  # other names are looked up in tables
 OPTION_TYPES: dict[str, Any] = get_type_hints(DatasetOptions)
 DatasetOptions.__doc__ = f"{DatasetOptions.__doc__}\n" + "\n".join(
     f"    - `{field.name}`: {field.metadata['help']}"

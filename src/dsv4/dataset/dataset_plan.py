@@ -31,7 +31,6 @@ from dsv4.dataset.example_encoder import (
 )
 from dsv4.dataset.resumable_output import unfinished_files
 from dsv4.errors import Error, short_repr
-from dsv4.profiles.profile import profile_named
 from dsv4.request import Request
 from dsv4.tokens.masks import weigher
 from dsv4.tokens.tokenizer import Tokenizer
@@ -135,7 +134,7 @@ class DatasetPlan:
         """Whether a conversation may have several rows, which tell what they have in common."""
         options = self.options
         has_column = output_formats.layout_for(options.trainer, options.labels).shared is not None
-        return (options.expand or options.profile is not None) and has_column and not options.pack
+        return options.expand and has_column and not options.pack
 
     @property
     def _has_images(self) -> bool:
@@ -183,7 +182,6 @@ def check_plan(plan: DatasetPlan) -> None:
     _check_lengths(options)
     if options.preferences or options.kto:
         _check_answers(options)
-    _check_profile(options)
     _check_columns(options)
     output_formats.DATASET_FORMATS[plan.format_name].check_packages()
     try:
@@ -211,7 +209,7 @@ def _check_trainer(plan: DatasetPlan, trainer: output_formats.Trainer) -> None:
         _refuse(options, ["pack"], f"{start}, which packs examples itself ({trainer.packing})")
     if trainer.texts:
         # Nothing is asked of rows of texts that only rows of ids have.
-        without = ("pack", "pad_to_multiple", "profile")
+        without = ("pack", "pad_to_multiple")
         _refuse(options, without, f"{start}, which computes ids itself")
         if plan.format_name == "parquet":
             problem = f"found .parquet for {options.trainer}, whose columns hold lists of texts"
@@ -251,7 +249,7 @@ def _check_lengths(options: DatasetOptions) -> None:
 def _check_answers(options: DatasetOptions) -> None:
     """Checks that nothing is asked of pairs and labelled answers that only conversations have."""
     kind = "preferences" if options.preferences else "kto"
-    others = ["expand", "policy", "labels", "pack", "pad_to_multiple", "profile", "task"]
+    others = ["expand", "policy", "labels", "pack", "pad_to_multiple", "task"]
     if options.preferences:
         others.append("kto")
     _refuse(options, others, f"found it with {kind}, expected one of them")
@@ -261,27 +259,6 @@ def _check_answers(options: DatasetOptions) -> None:
     if options.too_long in ("cut", "left"):
         problem = f"found {options.too_long} with {kind}, expected fail or drop"
         raise DatasetError(f"too_long: {problem}")
-
-
-def _check_profile(options: DatasetOptions) -> None:
-    """Checks that a server's prompts are not asked to be others."""
-    if options.profile is None:
-        return
-    try:
-        profile = profile_named(options.profile)
-    except Error as error:
-        raise DatasetError(str(error)) from None
-    _refuse(options, ["policy"], "found it with profile, expected one of them")
-    for name, value in vars(options.overrides).items():
-        if value is not None and name not in ("dialect", "tools"):
-            problem = "found it with profile, expected it in each line, as the server reads it"
-            raise DatasetError(f"{name}: {problem}")
-    dialect = profile.own_dialect(str(options.dialect or "v4"))
-    if dialect not in profile.dialects:
-        expected = " or ".join(profile.dialects)
-        raise DatasetError(f"dialect: found {dialect}, expected {expected} on {profile.server}")
-    if options.too_long == "left":
-        raise DatasetError("too_long: found left with profile, expected fail, drop or cut")
 
 
 def _check_encoding(plan: DatasetPlan) -> None:

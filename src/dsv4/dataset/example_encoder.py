@@ -22,11 +22,11 @@ from dsv4._check.call_checks import RESULT_RULES
 from dsv4._check.findings import CheckedConversation
 from dsv4._check.message_checks import turns_without_token
 from dsv4._check.training_checks import find_unfit
-from dsv4._encode.prompt import Piece, Prompt
+from dsv4._encode.prompt import Prompt
 from dsv4._encode.turns import NATIVE
 from dsv4._format.dialects import DEFAULT
 from dsv4._format.texts import UNSUPPORTED
-from dsv4._format.tokens import EOS, PAD, THINK_END, THINK_START, Special, markup
+from dsv4._format.tokens import EOS, PAD, THINK_END, THINK_START
 from dsv4._images.image_source import identity
 from dsv4._inputs.input_files import (
     BYTE_ORDER_MARK,
@@ -44,7 +44,7 @@ from dsv4._inputs.line_shapes import (
     unread_inside,
 )
 from dsv4.api.ignored_fields import server_fields
-from dsv4.api.own_bodies import is_of_model, role_of
+from dsv4.api.own_bodies import is_of_model
 from dsv4.dataset import dataset_notes, output_formats
 from dsv4.dataset.dataset_errors import BadLine, DatasetError
 from dsv4.dataset.dataset_notes import LineNotes
@@ -220,15 +220,14 @@ class _Draft(NamedTuple):
     """An example before it is a row, and what it was encoded from.
 
     `owned` goes on after the last of `ids` where the example was cut. `start` is the first message
-    that is trained on; None where the policy decides. `prompt` is None where a server's prompt
-    takes its place.
+    that is trained on; None where the policy decides.
     """
 
     ids: list[int]
     mask: list[int]
     owned: AttributedIds
     request: Request
-    prompt: Prompt | None = None
+    prompt: Prompt
     start: int | None = None
 
 
@@ -442,9 +441,7 @@ class ChunkEncoder:
             index, name, rule = omission
             with_it = [part.prompt for part in parts if index < len(list(part.request.messages))]
             # Of a weight the mask tells.
-            if name != "weight" and all(
-                each is not None and omission in each.dropped for each in with_it
-            ):
+            if name != "weight" and all(omission in each.dropped for each in with_it):
                 kind = dataset_notes.KINDS_OF_OMISSIONS.get(rule, dataset_notes.LEFT_FIELD)
                 self._leave_out(kind, ("messages", index, name), tally)
 
@@ -453,9 +450,6 @@ class ChunkEncoder:
     def _drafts(self, line: LineConversation, tally: _ChunkTally) -> Iterator[_Draft]:
         """The examples in a line, however long they are."""
         with _locations_of(line):
-            if self.job.options.profile is not None:
-                yield from self._served_drafts(line, self.job.options.profile, tally)
-                return
             request = self._request(line, tally)
             whole = self._checked(request, tally)
             if not self.job.options.expand:
@@ -549,11 +543,10 @@ class ChunkEncoder:
         """Rows for a trainer that computes ids itself."""
         write = ROW_WRITERS[self.job.options.trainer or ""]
         for ids, mask, owned, request, prompt, _ in drafts:
-            if prompt is not None:  # as it always is without a profile
-                check_spelled_tokens(prompt)
-                images = [picture_address(record, tally.folder) for record in prompt.images]
-                for row in write(PicturedExample(request, prompt, owned, ids, mask, images)):
-                    yield row._replace(carried=carried)
+            check_spelled_tokens(prompt)
+            images = [picture_address(record, tally.folder) for record in prompt.images]
+            for row in write(PicturedExample(request, prompt, owned, ids, mask, images)):
+                yield row._replace(carried=carried)
 
     def _examples(
         self, drafts: Sequence[_Draft], carried: Mapping[str, Any], tally: _ChunkTally
@@ -569,7 +562,7 @@ class ChunkEncoder:
 
     def _images(self, draft: _Draft) -> list[Any] | None:
         """The images in an example; None where rows have no column for them."""
-        images = list(draft.prompt.images) if draft.prompt is not None else []
+        images = list(draft.prompt.images)
         if images and self.job.layout.images is None:
             problem = f"found {len(images)} images, which the columns have no place for"
             hint = "expected text, --for trl-vision or ms-swift, or no trainer"
@@ -581,68 +574,6 @@ class ChunkEncoder:
         end = len(draft.ids)
         count = sum(piece.field == "image" for start, _, piece in draft.owned if start < end)
         return images[:count]
-
-    # Prompts of a server: each answer after the prompt that this server asks for it with.
-
-    def _served_drafts(
-        self, line: LineConversation, profile: str, tally: _ChunkTally
-    ) -> Iterator[_Draft]:
-        # The options are for the server to read: here, only the answers are of interest.
-        fields = {name: line.body[name] for name in _READ_BESIDE_SERVER if name in line.body}
-        request = LineConversation(fields).read(self._overrides).request
-        whole = self._checked(request, tally)
-        if whole.images:
-            problem = f"found {len(whole.images)} images with a profile, expected text"
-            raise EncodeError(("messages",), problem)
-        if whole.special_text:
-            start, end = whole.special_text[0]
-            problem = (
-                f"found {str(whole)[start:end]} in a text, which {profile} takes for the token"
-            )
-            raise EncodeError(("messages",), problem)
-        messages = list(request.messages)
-        skipped = zero_weight_messages(messages)
-        answers = [n for n, m in enumerate(messages) if role_of(m) == "assistant"]
-        tally.note(dataset_notes.NOTHING_TO_LEARN, int(not answers))
-        drafts: list[_Draft] = []
-        for index in answers:
-            context = self._served_context(line, request, messages[:index], profile)
-            thinks = context.endswith(THINK_START)
-            if not thinks and not context.endswith(THINK_END):
-                problem = f"found an answer that {profile} does not ask for"
-                raise EncodeError(("messages", index), problem)
-            if not thinks and _has_reasoning(messages[index]):
-                self._leave_out(dataset_notes.LEFT_REASONING, ("messages", index), tally)
-            prompt_ids = self._tokenizer.ids_of(_markup_pieces(context))
-            answer = self._answer_ids(replace(request, thinking=thinks), messages[: index + 1])
-            if not drafts or prompt_ids[: len(drafts[-1].ids)] != drafts[-1].ids:
-                owned = AttributedIds()
-                drafts.append(_Draft(owned.ids, [], owned, request))
-            owned, mask = drafts[-1].owned, drafts[-1].mask
-            owned.add(prompt_ids[len(owned.ids) :], _QUESTION)
-            mask += [0] * (len(owned.ids) - len(mask))
-            owned.add(answer, _ANSWERED)
-            mask += [int(index not in skipped)] * len(answer)
-        yield from drafts
-
-    def _served_context(
-        self, line: LineConversation, request: Request, messages: list[Any], profile: str
-    ) -> str:
-        """The prompt that a server makes of the messages before an answer."""
-        from dsv4.profiles.profile import render  # only where it is asked for
-
-        body = {**line.body, "messages": messages}
-        if request.tools:
-            body["tools"] = list(request.tools)
-        return render(body, profile, dialect=str(request.dialect))
-
-    def _answer_ids(self, request: Request, messages: list[Any]) -> list[int]:
-        """What the model writes in the last message."""
-        last = len(messages) - 1
-        prompt = replace(request, messages=messages, prefix="").encode()
-        return self._tokenizer.ids_of(
-            [piece for piece in prompt.pieces if piece.origin == "model" and piece.message == last]
-        )
 
     # Answers of their own: pairs of which one is better, and answers with a label.
 
@@ -706,26 +637,6 @@ def _locations_of(line: LineConversation, name: str = "messages") -> Iterator[No
         raise EncodeError(location, error.problem) from None
 
 
-# What is read of a line whose options a server reads.
-_READ_BESIDE_SERVER = ("messages", "tools", "model", "dialect")
-
-_QUESTION = Piece("", False, "template", None, "content")
-_ANSWERED = Piece("", False, "model", None, "content")
-
-
-def _markup_pieces(text: str) -> list[Piece]:
-    """A server's prompt, in which no text of a caller spells a token."""
-    return [
-        Piece(part, isinstance(part, Special), "template", None, "content")
-        for part in markup(text).parts
-    ]
-
-
-def _has_reasoning(message: object) -> bool:
-    fields = message if isinstance(message, dict) else {}
-    return any(fields.get(name) for name in ("reasoning_content", "reasoning"))
-
-
 class _EncodedSide(NamedTuple):
     """One of two answers: its prompt, and what follows it, as ids and as text."""
 
@@ -771,10 +682,9 @@ def _check_texts(prompt: Prompt, side: _EncodedSide, eos: int) -> None:
 
 def _sized_as(draft: _Draft) -> Callable[[Prompt], Prompt]:
     """Gives images the sizes that they have in a draft."""
-    images, grids = (draft.prompt.images, draft.prompt.image_grids) if draft.prompt else ([], [])
     sizes = {
         identity(record): (grid.width, grid.height)
-        for record, grid in zip(images, grids, strict=True)
+        for record, grid in zip(draft.prompt.images, draft.prompt.image_grids, strict=True)
         if grid is not None
     }
     return lambda prompt: prompt.with_image_sizes(lambda record: sizes.get(identity(record)))
