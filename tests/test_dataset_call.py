@@ -720,19 +720,6 @@ def test_the_text_of_results_is_counted_as_such(tmp_path: Path, vocabulary: Path
     assert summary.counts.fields["content"] == len("ab") + len("c")
 
 
-def test_rows_tell_what_they_share_with_the_row_before(tmp_path: Path, vocabulary: Path) -> None:
-    talk = [user("1?"), assistant("a", reasoning="r"), user("2?"), assistant("b", reasoning="s")]
-    path = tmp_path / "in.jsonl"
-    first, second, third = encoded(path, [talk, CONVERSATIONS[0]], vocabulary, expand=True)
-    assert (first["shared"], third["shared"]) == (0, 0)
-    shared: Any = second["shared"]
-    assert first["input_ids"][:shared] == second["input_ids"][:shared]
-    assert first["input_ids"][shared] != second["input_ids"][shared]
-    for options in ({"expand": True, "trainer": "trl"}, {"expand": True, "pack": 500}, {}):
-        (row, *_) = encoded(path, [talk], vocabulary, **options)
-        assert "shared" not in row
-
-
 def answered(question: str, answer: str, **fields: Any) -> list[dict[str, Any]]:
     return [user(question), assistant(answer, **fields)]
 
@@ -977,15 +964,6 @@ class TestTrainers:
             ("verl", {"input_ids": "ids", "loss_mask": "mask"}),
             ("torchtune", {"tokens": "ids", "labels": "labels"}),
             (
-                "skyrl",
-                {
-                    "input_ids": "ids",
-                    "attention_mask": "ones",
-                    "num_actions": "actions",
-                    "loss_mask": "mask of actions",
-                },
-            ),
-            (
                 "nemo",
                 {
                     "input_ids": "ids but the last",
@@ -1009,8 +987,6 @@ class TestTrainers:
             "mask": mask,
             "ones": [1] * len(ids),
             "labels": [id if learned else -100 for id, learned in zip(ids, mask, strict=True)],
-            "actions": len(ids) - mask.index(1),
-            "mask of actions": mask[mask.index(1) :],
         }
         meant |= {f"{name} but the last": meant[name][:-1] for name in ("ids", "ones")}
         meant["labels but the first"] = meant["labels"][1:]

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 import sys
@@ -818,36 +817,3 @@ def test_nemo_pads_the_rows_and_looks_up_no_next_token(
         assert batch["labels"][n][:length].tolist() == example.labels[1:]
         assert set(batch["labels"][n][length:].tolist()) <= {IGNORED}
         assert int(batch["attention_mask"][n].sum()) == length
-
-
-# SkyRL: its module needs Ray and more, so only the function is run that takes the rows.
-
-
-def test_skyrl_collates_the_rows(written: Any, meant: list[Example]) -> None:
-    try:
-        (file,) = [f for f in metadata.files("skyrl") or () if str(f).endswith("/sft_trainer.py")]
-    except metadata.PackageNotFoundError:
-        pytest.skip("skyrl is not installed here")
-    tree = ast.parse(file.read_text())
-    (collate,) = [
-        each
-        for each in tree.body
-        if isinstance(each, ast.FunctionDef) and each.name == "collate_sft_batch"
-    ]
-
-    class Batch(dict[str, Any]):
-        pass
-
-    namespace: dict[str, Any] = {"torch": torch, "TrainingInputBatch": Batch, "TensorList": list}
-    exec(compile(ast.Module([collate], []), "collate", "exec"), namespace)
-    lines = written("train.jsonl", trainer="skyrl").read_text().splitlines()
-    rows = [json.loads(line) for line in lines]
-    batch = namespace["collate_sft_batch"](rows, SimpleNamespace(pad_token_id=2))
-    window = batch.metadata["response_length"]
-    for n, example in enumerate(meant):
-        assert batch["sequences"][n][-len(example.ids) :].tolist() == example.ids
-        assert int(batch["attention_mask"][n].sum()) == len(example.ids)
-        # The mask has the last tokens of a row, which is padded on the left.
-        whole = [0] * (batch["sequences"].shape[1] - window) + batch["loss_mask"][n].tolist()
-        trained = zip(example.ids, whole[-len(example.ids) :], strict=True)
-        assert [id if on else IGNORED for id, on in trained] == example.labels

@@ -116,7 +116,6 @@ class DatasetPlan:
             engine="one-shot" if self.is_small else "auto",
             share=self.share,
             images=self._has_images,
-            shared=self._tells_shared,
         )
 
     @property
@@ -128,13 +127,6 @@ class DatasetPlan:
     def rejects(self) -> str | None:
         path = self.options.rejects
         return None if path is None else os.fspath(path)
-
-    @property
-    def _tells_shared(self) -> bool:
-        """Whether a conversation may have several rows, which tell what they have in common."""
-        options = self.options
-        has_column = output_formats.layout_for(options.trainer, options.labels).shared is not None
-        return options.expand and has_column and not options.pack
 
     @property
     def _has_images(self) -> bool:

@@ -61,7 +61,6 @@ from dsv4.dataset.output_formats import AnswerExample, ColumnLayout, OutputRow, 
 from dsv4.dataset.vision_rows import ROW_WRITERS, PicturedExample, check_spelled_tokens
 from dsv4.errors import EncodeError, Error, Location, OptionError, mismatch
 from dsv4.request import Request
-from dsv4.tokens.coder import common_prefix_length
 from dsv4.tokens.masks import AttributedIds, Weigh, weigher
 from dsv4.tokens.tokenizer import Tokenizer, fit, model_from, sampled_stretches
 
@@ -195,8 +194,7 @@ class EncodingJob:
     """Everything that a worker needs: the options, and what follows from them.
 
     `layout` names the columns of the output. `engine` is the tokenizer's, `share` the part of the
-    conversations to encode. `images` says whether rows have a column for images, `shared` whether
-    they tell what they share with the one before.
+    conversations to encode. `images` says whether rows have a column for images.
     """
 
     options: DatasetOptions
@@ -205,7 +203,6 @@ class EncodingJob:
     engine: str = "auto"
     share: SplitShare = WHOLE_DATASET
     images: bool = False
-    shared: bool = False
 
     @property
     def policy(self) -> str:
@@ -551,14 +548,9 @@ class ChunkEncoder:
     def _examples(
         self, drafts: Sequence[_Draft], carried: Mapping[str, Any], tally: _ChunkTally
     ) -> Iterator[TrainingExample]:
-        before: list[int] = []
         for draft in drafts:
-            shared = common_prefix_length(before, draft.ids) if self.job.shared else None
             images = self._images(draft)
-            yield TrainingExample(
-                draft.ids, draft.mask, carried, self.job.layout, images=images, shared=shared
-            )
-            before = draft.ids
+            yield TrainingExample(draft.ids, draft.mask, carried, self.job.layout, images=images)
 
     def _images(self, draft: _Draft) -> list[Any] | None:
         """The images in an example; None where rows have no column for them."""

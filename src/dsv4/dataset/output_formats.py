@@ -25,9 +25,8 @@ class ColumnLayout(NamedTuple):
     """The names of a row's columns. What is None is not written.
 
     `positions` and `lengths` are those of rows that may hold several examples; `images` are written
-    where the dialect has any, `shared` where a conversation may have several rows. `actions` counts
-    the tokens from the first that is trained on, which alone the mask then has. `is_shifted` says
-    that a label is the next token, which the trainer would not look up itself.
+    where the dialect has any. `is_shifted` says that a label is the next token, which the trainer
+    would not look up itself.
     """
 
     ids: str = "input_ids"
@@ -37,8 +36,6 @@ class ColumnLayout(NamedTuple):
     positions: str | None = "position_ids"
     lengths: str | None = "sequence_lengths"
     images: str | None = "images"
-    shared: str | None = "shared"
-    actions: str | None = None
     is_shifted: bool = False
 
 
@@ -58,7 +55,7 @@ class Trainer(NamedTuple):
     texts: tuple[str, ...] = ()
 
 
-_ONE_EXAMPLE_LAYOUT = LABELS_LAYOUT._replace(positions=None, lengths=None, images=None, shared=None)
+_ONE_EXAMPLE_LAYOUT = LABELS_LAYOUT._replace(positions=None, lengths=None, images=None)
 
 TRAINERS = {
     "trl": Trainer(_ONE_EXAMPLE_LAYOUT._replace(lengths="seq_lengths")),
@@ -73,12 +70,6 @@ TRAINERS = {
     "llama-factory": Trainer(
         _ONE_EXAMPLE_LAYOUT._replace(attention="attention_mask"),
         packing="packing: true, of what it tokenizes itself",
-    ),
-    "skyrl": Trainer(
-        _ONE_EXAMPLE_LAYOUT._replace(
-            attention="attention_mask", mask="loss_mask", labels=None, actions="num_actions"
-        ),
-        packing="use_sequence_packing",
     ),
     "nemo": Trainer(
         _ONE_EXAMPLE_LAYOUT._replace(attention="attention_mask", is_shifted=True),
@@ -137,9 +128,7 @@ class TrainingExample(NamedTuple):
 
     `carried` are columns of the input, by name; `layout` are the names of its own. `lengths` are
     those of the examples in the row, where it may hold several. `images` are the records of its
-    images, in order; None where the dialect has none. `shared` is how many ids it begins with that
-    the row before it begins with too, if both are of one conversation; None where that is not
-    asked. The last `padding` ids are padding.
+    images, in order; None where the dialect has none. The last `padding` ids are padding.
     """
 
     ids: list[int]
@@ -148,7 +137,6 @@ class TrainingExample(NamedTuple):
     layout: ColumnLayout = MASK_LAYOUT
     lengths: tuple[int, ...] | None = None
     images: list[Any] | None = None
-    shared: int | None = None
     padding: int = 0
 
     @property
@@ -160,10 +148,8 @@ class TrainingExample(NamedTuple):
         if names.attention:
             ones = min(len(self.ids) - self.padding, end)
             columns[names.attention] = [1] * ones + [0] * (end - ones)
-        if names.actions:
-            columns[names.actions] = len(self.ids) - self._first_trained
         if names.mask:
-            columns[names.mask] = self.mask[self._first_trained :] if names.actions else self.mask
+            columns[names.mask] = self.mask
         if names.labels:
             labels = training_labels(self.ids, self.mask)
             columns[names.labels] = labels[1:] if names.is_shifted else labels
@@ -174,14 +160,7 @@ class TrainingExample(NamedTuple):
             columns[names.lengths] = list(self.lengths or ())
         if names.images and self.images is not None:
             columns[names.images] = self.images
-        if names.shared and self.shared is not None:
-            columns[names.shared] = self.shared
         return columns
-
-    @property
-    def _first_trained(self) -> int:
-        """The first token that is trained on: never the very first, which nothing precedes."""
-        return self.mask.index(1, 1) if 1 in self.mask[1:] else min(1, len(self.ids))
 
     def padded(self, multiple: int, id: int) -> TrainingExample:
         """The row with padding up to a multiple of this many tokens: a sequence of its own, where
@@ -340,16 +319,15 @@ def _type_of(column: str) -> Any:
     arrow = pyarrow()
     if column in NUMBER_COLUMNS:
         return arrow.list_(arrow.int8() if column in FLAG_COLUMNS else arrow.int32())
-    return arrow.int64() if column in _INTEGER_COLUMNS else arrow.string()
+    return arrow.int64() if column == LINE else arrow.string()
 
 
 # All columns that a row may have, except those copied from the input.
-OWN_COLUMNS = (*NUMBER_COLUMNS, "images", FILE, LINE, "shared", "num_actions")
-_INTEGER_COLUMNS = (LINE, "shared", "num_actions")
+OWN_COLUMNS = (*NUMBER_COLUMNS, "images", FILE, LINE)
 
 
 def _cell(value: object, column: str) -> Any:
-    if column in (*NUMBER_COLUMNS, *_INTEGER_COLUMNS) or isinstance(value, (str, type(None))):
+    if column in NUMBER_COLUMNS or column == LINE or isinstance(value, (str, type(None))):
         return value
     return _json(value)
 
