@@ -56,14 +56,13 @@ def test_it_encodes_every_conversation(
     assert summary.tokens == sum(len(row["input_ids"]) for row in written)
 
 
-@pytest.mark.parametrize("split", [None, {"a": 0.5, "b": 0.5}])
 def test_an_empty_file_among_others_is_named(
-    split: Any, tmp_path: Path, vocabulary: Path, conversations: Path
+    tmp_path: Path, vocabulary: Path, conversations: Path
 ) -> None:
     empty, out = tmp_path / "empty.jsonl", tmp_path / "out.jsonl"
     empty.touch()
     files = [conversations, empty, conversations]
-    summary = encode_files(files, out, tokenizer=vocabulary, jobs=1, split=split)
+    summary = encode_files(files, out, tokenizer=vocabulary, jobs=1)
     assert summary.conversations == 10
     assert summary.notes["empty_file"] == (1, str(empty))
 
@@ -188,9 +187,6 @@ def test_a_tool_choice_hides_the_tools_of_expanded_turns(tmp_path: Path, vocabul
         ({"trainer": "verl", "pack": 64}, r"packs examples itself \(data.pad_mode=no_padding\)"),
         ({"ignore": ["x"]}, "ignore: found 'x', expected one of reasoning_in_content, calls_in"),
         ({"ignore": "x"}, "ignore: found 'x', expected a list of kinds"),
-        ({"split": "train"}, "split: found 'train', expected shares of parts by their names"),
-        ({"split": {}}, "split: found {}, expected shares of parts by their names"),
-        ({"split": {5: 1.0}}, "split: found the name 5, expected letters and digits"),
     ],
 )
 def test_wrong_options(
@@ -678,18 +674,6 @@ class TestFormats:
     def test_another(self, tmp_path: Path, vocabulary: Path, talks: Path) -> None:
         with pytest.raises(DatasetError, match="format: found 'tsv', expected one of jsonl, "):
             encode_files([talks], tmp_path / "out", tokenizer=vocabulary, format="tsv")
-
-
-def test_parts(tmp_path: Path, vocabulary: Path, talks: Path) -> None:
-    options: Any = {"tokenizer": vocabulary, "jobs": 1}
-    encode_files([talks], tmp_path / "all.jsonl", **options)
-    split = {"train": 0.7, "valid": 0.3}
-    summary = encode_files([talks], tmp_path / "out.jsonl", split=split, **options)
-    parts = [rows(tmp_path / f"out.{name}.jsonl") for name in split]
-    assert all(parts)
-    together = [row["input_ids"] for part in parts for row in part]
-    assert sorted(together) == sorted(r["input_ids"] for r in rows(tmp_path / "all.jsonl"))
-    assert (summary.conversations, summary.rows) == (len(TALKS), len(TALKS))
 
 
 def test_counts(tmp_path: Path, vocabulary: Path, talks: Path) -> None:

@@ -93,20 +93,6 @@ def _run(args: argparse.Namespace, options: DatasetOptions) -> int:
     return DONE
 
 
-def _split(text: str) -> dict[str, float]:
-    split: dict[str, float] = {}
-    for part in text.split(","):
-        name, equals, share = part.partition("=")
-        try:
-            split[name] = float(share)
-        except ValueError:
-            equals = ""
-        if not equals:
-            problem = f"found {part}, expected a name and a share, as train=0.95"
-            raise argparse.ArgumentTypeError(problem)
-    return split
-
-
 def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
@@ -115,7 +101,6 @@ def _names(text: str) -> list[str]:
 _OWN_DETAILS: dict[str, dict[str, Any]] = {
     "format": {"choices": ("jsonl", "jsonl.gz", "jsonl.zst", "parquet")},
     "policy": {"choices": ("assistant", "last_turn", "answers", "calls")},
-    "split": {"type": _split},
     "ignore": {"type": _names},
     "carry": {"type": _names},
 }

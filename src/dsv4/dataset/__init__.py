@@ -57,10 +57,7 @@ def encode_files(
     # Imported here: the package names this function, and what it needs takes a while to import.
     from dsv4.dataset.dataset_options import DatasetOptions
     from dsv4.dataset.dataset_plan import DatasetPlan
-    from dsv4.dataset.dataset_run import Watcher, run_dataset, run_splits
+    from dsv4.dataset.dataset_run import Watcher, run_dataset
 
     plan = DatasetPlan.of(inputs, output, options or DatasetOptions())
-    watching = watcher or Watcher()
-    if plan.options.split is None:
-        return run_dataset(plan, watching)
-    return run_splits(plan, plan.options.split, watching)
+    return run_dataset(plan, watcher or Watcher())

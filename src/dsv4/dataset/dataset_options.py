@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
@@ -84,12 +84,6 @@ class DatasetOptions:
         False,
         "lines are answers with a label, true or false; with --for trl, write what its KTOTrainer "
         "reads",
-    )
-    split: Mapping[str, float] | None = _option(
-        None,
-        "split the output into files, for example train=0.95,valid=0.05; a conversation always "
-        "goes to the same file",
-        metavar="PARTS",
     )
     policy: str | None = _option(
         None,

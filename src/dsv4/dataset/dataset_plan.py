@@ -6,10 +6,9 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, pairwise
 
 from dsv4._check.training_checks import UNFIT_KINDS
 from dsv4._format.dialects import dialect_named
@@ -24,9 +23,7 @@ from dsv4.dataset.dataset_reader import (
     source_of,
 )
 from dsv4.dataset.example_encoder import (
-    WHOLE_DATASET,
     EncodingJob,
-    SplitShare,
     chunk_bytes_for_packing,
 )
 from dsv4.dataset.resumable_output import unfinished_files
@@ -86,12 +83,11 @@ SMALL_INPUT = 500_000
 
 @dataclass(frozen=True)
 class DatasetPlan:
-    """A run: which files, how, and which share of the conversations. `check_plan` checks it."""
+    """A run: which files, and how. `check_plan` checks it."""
 
     inputs: Sequence[str]
     output: str
     options: DatasetOptions
-    share: SplitShare = WHOLE_DATASET
 
     @classmethod
     def of(cls, inputs: object, output: object, options: DatasetOptions) -> DatasetPlan:
@@ -114,7 +110,6 @@ class DatasetPlan:
             self.format_name,
             output_formats.layout_for(self.options.trainer, self.options.labels),
             engine="one-shot" if self.is_small else "auto",
-            share=self.share,
             images=self._has_images,
         )
 
@@ -287,30 +282,3 @@ def _check_output_paths(plan: DatasetPlan) -> None:
         for path in (*inputs, *outputs):
             if is_same_path(path, plan.rejects):
                 raise DatasetError(f"rejects: found {path}, expected a file of its own")
-
-
-def split_shares(split: Mapping[str, float]) -> dict[str, SplitShare]:
-    """The stretches of the parts, by name. Together they are the whole."""
-    if not isinstance(split, Mapping) or not split:
-        expected = "expected shares of parts by their names"
-        raise DatasetError(f"split: found {short_repr(split)}, {expected}")
-    for name, share in split.items():
-        if not isinstance(name, str) or not name or not all(c.isalnum() or c in "-_" for c in name):
-            expected = "expected letters and digits"
-            raise DatasetError(f"split: found the name {short_repr(name)}, {expected}")
-        if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 < share <= 1:
-            expected = "expected a share up to 1"
-            raise DatasetError(f"split: found {short_repr(share)} for {name}, {expected}")
-    if abs(sum(split.values()) - 1) > 1e-9:
-        sum_text = " + ".join(map(str, split.values()))
-        raise DatasetError(f"split: found {sum_text}, expected shares that add up to 1")
-    # The last ends with the whole, whatever the sum is rounded to.
-    borders = [*accumulate(list(split.values())[:-1], initial=0.0), 1.0]
-    shares = (SplitShare(low, high) for low, high in pairwise(borders))
-    return dict(zip(split, shares, strict=True))
-
-
-def split_output_path(output: str, part: str, format_name: str) -> str:
-    """Where a part goes: `train.jsonl` -> `train.valid.jsonl` for the part `valid`."""
-    folder, name = os.path.split(output)
-    return os.path.join(folder, f"{name.removesuffix(f'.{format_name}')}.{part}.{format_name}")

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, fields, replace
 from time import monotonic
@@ -26,12 +26,10 @@ from dsv4.dataset.dataset_plan import (
     check_plan,
     input_sizes,
     is_file,
-    split_output_path,
-    split_shares,
 )
 from dsv4.dataset.dataset_reader import InputPosition, read_chunks
 from dsv4.dataset.dataset_statistics import RunCounts, WorkerMemory, memory_of_this_process
-from dsv4.dataset.example_encoder import WHOLE_DATASET, EncodedChunk
+from dsv4.dataset.example_encoder import EncodedChunk
 from dsv4.dataset.resumable_output import (
     OutputSink,
     Progress,
@@ -102,19 +100,6 @@ def run_dataset(plan: DatasetPlan, watcher: Watcher) -> Summary:
         return _run_to_sink(plan, sink, engine, watcher)
 
 
-def run_splits(plan: DatasetPlan, split: Mapping[str, float], watcher: Watcher) -> Summary:
-    """One run for each part of a split. Lines of other parts are only hashed, not encoded."""
-    if not all(map(is_file, [*plan.inputs, plan.output])):
-        raise DatasetError("split: needs files for input and output, which can be read again")
-    if plan.rejects is not None:
-        raise DatasetError("rejects: found it with split, expected one of them")
-    parts = [
-        replace(plan, output=split_output_path(plan.output, name, plan.format_name), share=share)
-        for name, share in split_shares(split).items()
-    ]
-    return _combined_summary([run_dataset(part, watcher) for part in parts])
-
-
 def _run_to_sink(plan: DatasetPlan, sink: OutputSink, engine: Engine, watcher: Watcher) -> Summary:
     begin, started = sink.progress, monotonic()
     workers: dict[int, WorkerMemory] = {}
@@ -136,7 +121,7 @@ def _run_to_sink(plan: DatasetPlan, sink: OutputSink, engine: Engine, watcher: W
                 watcher.advance(sink.progress)
         if sink.progress.bad and not sink.progress.conversations:
             raise BadLine(f"all {sink.progress.bad} lines are bad, the first of them: {first_bad}")
-        if not sink.progress.conversations and plan.share == WHOLE_DATASET:
+        if not sink.progress.conversations:
             raise DatasetError(f"{', '.join(plan.inputs)}: found no conversation, expected one")
         sink.finish()
     except KeyboardInterrupt:
@@ -172,22 +157,6 @@ def _summary_of(
         worker_peak_mb=[_megabytes(worker) for worker in workers.values()],
         main_peak_mb=_megabytes(memory_of_this_process()),
     )
-
-
-def _combined_summary(summaries: Sequence[Summary]) -> Summary:
-    """One summary of several runs."""
-    total, *others = summaries
-    for more in others:
-        both, seconds = total.plus(more), total.seconds + more.seconds
-        total = replace(
-            both,
-            seconds=seconds,
-            conversations_per_second=round(both.conversations / (seconds or 1), 1),
-            worker_peak_mb=[*total.worker_peak_mb, *more.worker_peak_mb],
-            main_peak_mb=more.main_peak_mb,
-            resumed_nothing=total.resumed_nothing and more.resumed_nothing,
-        )
-    return total
 
 
 def _megabytes(worker: WorkerMemory) -> float | None:
@@ -242,14 +211,13 @@ def _job_identity(plan: DatasetPlan) -> dict[str, Any]:
         "tokenizer": _file_identity(Tokenizer.load(plan.tokenizer).vocabulary.name),
         "format": plan.format_name,
         "rejects": plan.rejects is not None,
-        "share": list(plan.share),
     }
     stored: dict[str, Any] = json.loads(json.dumps(identity, default=repr))
     return stored
 
 
 # Options that the bytes of the output do not depend on.
-_NO_IDENTITY = ("jobs", "on_error", "resume", "overwrite", "split")
+_NO_IDENTITY = ("jobs", "on_error", "resume", "overwrite")
 
 
 def _file_identity(path: str) -> list[Any]:

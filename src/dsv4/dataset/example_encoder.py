@@ -1,9 +1,8 @@
 """The work on one chunk, in any process: conversations in; encoded, masked, cut and packed examples
 out.
 
-Which part of a split a conversation belongs to depends only on its own text, so copies of it
-never land in two parts. Examples are packed within a chunk, and chunks depend only on the input,
-so rows depend neither on the number of workers nor on where a run was interrupted.
+Examples are packed within a chunk, and chunks depend only on the input, so rows depend neither on
+the number of workers nor on where a run was interrupted.
 """
 
 from __future__ import annotations
@@ -63,24 +62,6 @@ from dsv4.errors import EncodeError, Error, Location, OptionError, mismatch
 from dsv4.request import Request
 from dsv4.tokens.masks import AttributedIds, Weigh, weigher
 from dsv4.tokens.tokenizer import Tokenizer, fit, model_from, sampled_stretches
-
-
-class SplitShare(NamedTuple):
-    """A part of a split: the conversations whose hash, from 0 to 1, is between `low` and `high`."""
-
-    low: float = 0.0
-    high: float = 1.0
-
-    def includes(self, line: bytes) -> bool:
-        """Whether the conversation in a line belongs to this part."""
-        if self == WHOLE_DATASET:
-            return True
-        hash = int.from_bytes(dataset_notes.line_hash(line), "big")
-        return self.low <= hash / (1 << 8 * dataset_notes.HASH_BYTES) < self.high
-
-
-WHOLE_DATASET = SplitShare()
-
 
 # Weights of messages.
 
@@ -193,15 +174,14 @@ class EncodedChunk(NamedTuple):
 class EncodingJob:
     """Everything that a worker needs: the options, and what follows from them.
 
-    `layout` names the columns of the output. `engine` is the tokenizer's, `share` the part of the
-    conversations to encode. `images` says whether rows have a column for images.
+    `layout` names the columns of the output. `engine` is the tokenizer's. `images` says whether
+    rows have a column for images.
     """
 
     options: DatasetOptions
     format_name: str
     layout: ColumnLayout = output_formats.MASK_LAYOUT
     engine: str = "auto"
-    share: SplitShare = WHOLE_DATASET
     images: bool = False
 
     @property
@@ -265,10 +245,10 @@ class ChunkEncoder:
         rejects: list[bytes] = []
         hashes: list[bytes] = []
         tally = _ChunkTally(chunk.name)
-        if not chunk.lines and self.job.share.low == 0:  # once in a split
+        if not chunk.lines:
             tally.note(dataset_notes.EMPTY_FILE)
         for number, line in enumerate(chunk.lines, chunk.first):
-            if line.isspace() or not self.job.share.includes(line):
+            if line.isspace():
                 hashes.append(bytes(dataset_notes.HASH_BYTES))
                 continue
             hashes.append(dataset_notes.line_hash(line))
