@@ -181,7 +181,6 @@ def test_a_tool_choice_hides_the_tools_of_expanded_turns(tmp_path: Path, vocabul
         ({"carry": ["line"]}, "carry: found line, which is a column of the output's own"),
         ({"trainer": "x"}, "trainer: found 'x', expected one of trl, axolotl, verl, torchtune"),
         ({"trainer": []}, r"trainer: found \[\], expected one of trl"),
-        ({"trainer": "trl", "labels": True}, "labels: found it with trainer, which names the"),
         ({"trainer": "axolotl", "pack": 64}, r"which packs examples itself \(sample_packing: true"),
         ({"trainer": "torchtune", "pack": 64}, r"packs examples itself \(PackedDataset\)"),
         ({"trainer": "verl", "pack": 64}, r"packs examples itself \(data.pad_mode=no_padding\)"),
@@ -272,7 +271,7 @@ class TestColumns:
     def test_labels(self, tmp_path: Path, vocabulary: Path) -> None:
         path = tmp_path / "in.jsonl"
         (masked,) = encoded(path, CONVERSATIONS[:1], vocabulary)
-        (labelled,) = encoded(path, CONVERSATIONS[:1], vocabulary, labels=True)
+        (labelled,) = encoded(path, CONVERSATIONS[:1], vocabulary, trainer="trl")
         pairs = zip(masked["input_ids"], masked["loss_mask"], strict=True)
         assert labelled["labels"] == [id if learned else -100 for id, learned in pairs]
         assert "loss_mask" not in labelled
@@ -588,40 +587,6 @@ class TestLengths:
         options: Any = {"tokenizer": vocabulary, "jobs": 1, "max_length": 30, "too_long": "left"}
         summary = encode_files([path], out, **options)
         assert (summary.count("cut"), summary.count("too_long"), rows(out)) == (0, 1, [])
-
-    @pytest.mark.parametrize("pack", [None, 64])
-    def test_padding_is_not_trained_on(
-        self, tmp_path: Path, vocabulary: Path, pack: int | None
-    ) -> None:
-        options: dict[str, Any] = {"pack": pack}
-        before = encoded(tmp_path / "in.jsonl", CONVERSATIONS, vocabulary, **options)
-        after = encoded(
-            tmp_path / "in.jsonl", CONVERSATIONS, vocabulary, pad_to_multiple=16, **options
-        )
-        for short, row in zip(before, after, strict=True):
-            length, size = len(short["input_ids"]), len(row["input_ids"])
-            assert size == -(-length // 16) * 16
-            assert row["input_ids"][:length] == short["input_ids"]
-            assert row["loss_mask"] == short["loss_mask"] + [0] * (size - length)
-            if pack:
-                assert sum(row["sequence_lengths"]) == len(row["position_ids"]) == size
-        (row,) = encoded(
-            tmp_path / "in.jsonl",
-            CONVERSATIONS[:1],
-            vocabulary,
-            trainer="axolotl",
-            pad_to_multiple=64,
-        )
-        attended = sum(row["attention_mask"])
-        assert row["attention_mask"] == [1] * attended + [0] * (64 - attended)
-        assert set(row["labels"][attended:]) == {-100}
-
-    def test_padding_does_not_make_rows_too_long(self, tmp_path: Path, vocabulary: Path) -> None:
-        problem = "pad_to_multiple: found 16, expected a divisor of max_length, 40"
-        with pytest.raises(DatasetError, match=problem):
-            encoded(
-                tmp_path / "in.jsonl", CONVERSATIONS, vocabulary, pad_to_multiple=16, max_length=40
-            )
 
 
 class TestPacking:

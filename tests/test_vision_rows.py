@@ -253,7 +253,6 @@ class TestBoth:
         ("options", "problem"),
         [
             ({"pack": 64}, "pack: found it for {}, which computes ids itself"),
-            ({"pad_to_multiple": 64}, "pad_to_multiple: found it for {}, which computes ids"),
             ({"format": "parquet"}, "output: found .parquet for {}, whose columns hold lists"),
             ({"carry": ["images"]}, "carry: found images, which is a column of the output's own"),
             ({"preferences": True}, "preferences: found it for {}, expected trl, or no trainer"),

@@ -199,7 +199,6 @@ def test_models_whose_dialect_is_not_known_are_counted(tmp_path: Path, run: Run)
     ("arguments", "is_said"),
     [
         (["-o", "out.jsonl"], True),
-        (["-o", "out.jsonl", "--labels"], False),
         (["-o", "out.jsonl", "--for", "trl"], False),
     ],
 )

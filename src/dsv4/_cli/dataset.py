@@ -127,7 +127,7 @@ def _closing_lines(summary: Summary, output: str, options: DatasetOptions) -> It
         if kind.startswith(notes.UNREAD):
             name = kind.removeprefix(notes.UNREAD)
             yield f"the field {name} is not used ({plural(count, 'line')}); the first: {first}"
-    if not (options.trainer or options.labels or options.preferences or options.kto):
+    if not (options.trainer or options.preferences or options.kto):
         ignoring = "which TRL, Axolotl and torchtune ignore"
         yield f"the mask is in the column loss_mask, {ignoring} (--for writes their columns)"
     trained = f"{summary.trained:,} trained on"

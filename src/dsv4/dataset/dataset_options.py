@@ -72,9 +72,6 @@ class DatasetOptions:
         "out (drop), cut it after the last complete turn of the model (cut), or take out its "
         "oldest rounds (left)",
     )
-    pad_to_multiple: int | None = _option(
-        None, "pad rows to a multiple of N tokens, which are not trained on", metavar="N"
-    )
     preferences: bool = _option(
         False,
         "lines are pairs: a prompt with chosen and rejected, or two conversations that begin "
@@ -137,9 +134,6 @@ class DatasetOptions:
         "copy these fields (or Parquet columns), separated by commas, to each row, and add its "
         "file and line",
         metavar="NAMES",
-    )
-    labels: bool = _option(
-        False, "write labels (the id, or -100 where the mask is 0) instead of loss_mask"
     )
     resume: bool = _option(False, "continue an interrupted run; do nothing if it is finished")
     overwrite: bool = _option(

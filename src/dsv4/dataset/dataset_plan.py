@@ -108,7 +108,7 @@ class DatasetPlan:
         return EncodingJob(
             self.options,
             self.format_name,
-            output_formats.layout_for(self.options.trainer, self.options.labels),
+            output_formats.layout_for(self.options.trainer),
             engine="one-shot" if self.is_small else "auto",
             images=self._has_images,
         )
@@ -191,13 +191,11 @@ def _refuse(options: DatasetOptions, names: Sequence[str], problem: str) -> None
 def _check_trainer(plan: DatasetPlan, trainer: output_formats.Trainer) -> None:
     """Checks that the trainer reads what is written."""
     options, start = plan.options, f"found it for {plan.options.trainer}"
-    _refuse(options, ["labels"], "found it with trainer, which names the columns")
     if trainer.packing is not None:
         _refuse(options, ["pack"], f"{start}, which packs examples itself ({trainer.packing})")
     if trainer.texts:
         # Nothing is asked of rows of texts that only rows of ids have.
-        without = ("pack", "pad_to_multiple")
-        _refuse(options, without, f"{start}, which computes ids itself")
+        _refuse(options, ["pack"], f"{start}, which computes ids itself")
         if plan.format_name == "parquet":
             problem = f"found .parquet for {options.trainer}, whose columns hold lists of texts"
             raise DatasetError(f"output: {problem}: expected .jsonl")
@@ -218,12 +216,7 @@ def _check_columns(options: DatasetOptions) -> None:
 
 
 def _check_lengths(options: DatasetOptions) -> None:
-    """Padding must not make rows longer than was asked for, nor examples than a packed row."""
-    for name in ("pack", "max_length"):
-        most = getattr(options, name)
-        if options.pad_to_multiple and most is not None and most % options.pad_to_multiple:
-            problem = f"found {options.pad_to_multiple}, expected a divisor of {name}, {most}"
-            raise DatasetError(f"pad_to_multiple: {problem}")
+    """Checks that examples fit into packed rows."""
     if options.pack is None:
         return
     if options.max_length is not None and options.max_length > options.pack:
@@ -236,7 +229,7 @@ def _check_lengths(options: DatasetOptions) -> None:
 def _check_answers(options: DatasetOptions) -> None:
     """Checks that nothing is asked of pairs and labelled answers that only conversations have."""
     kind = "preferences" if options.preferences else "kto"
-    others = ["expand", "policy", "labels", "pack", "pad_to_multiple", "task"]
+    others = ["expand", "policy", "pack", "task"]
     if options.preferences:
         others.append("kto")
     _refuse(options, others, f"found it with {kind}, expected one of them")

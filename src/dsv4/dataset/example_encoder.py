@@ -25,7 +25,7 @@ from dsv4._encode.prompt import Prompt
 from dsv4._encode.turns import NATIVE
 from dsv4._format.dialects import DEFAULT
 from dsv4._format.texts import UNSUPPORTED
-from dsv4._format.tokens import EOS, PAD, THINK_END, THINK_START
+from dsv4._format.tokens import EOS, THINK_END, THINK_START
 from dsv4._images.image_source import identity
 from dsv4._inputs.input_files import (
     BYTE_ORDER_MARK,
@@ -259,7 +259,7 @@ class ChunkEncoder:
                 bad.append(str(error))
                 if self.job.options.rejects is not None:
                     rejects.append(_reject_line(chunk.name, number, line, str(error)))
-        rows = self._output_rows(examples)
+        rows = self._packed(examples)
         return EncodedChunk(
             chunk.name,
             chunk.first,
@@ -282,19 +282,12 @@ class ChunkEncoder:
             memory_of_this_process(),
         )
 
-    def _output_rows(self, examples: Sequence[OutputRow]) -> Sequence[OutputRow]:
-        """The examples as they are written: packed and padded, if that was asked for."""
-        pack, multiple = self.job.options.pack, self.job.options.pad_to_multiple
-        if pack is None and multiple is None:
+    def _packed(self, examples: Sequence[OutputRow]) -> Sequence[OutputRow]:
+        """The examples as they are written: packed, if that was asked for."""
+        if self.job.options.pack is None:
             return examples
-        rows = [example for example in examples if isinstance(example, TrainingExample)]
-        if pack is not None:
-            rows = pack_examples(rows, pack)
-        if multiple is None:
-            return rows
-        added = self._tokenizer.vocabulary.added
-        padding = added[PAD] if PAD in added else self._tokenizer.special_id(EOS)
-        return [row.padded(multiple, padding) for row in rows]
+        single = [example for example in examples if isinstance(example, TrainingExample)]
+        return pack_examples(single, self.job.options.pack)
 
     @cached_property
     def _tokenizer(self) -> Tokenizer:

@@ -40,7 +40,6 @@ class ColumnLayout(NamedTuple):
 
 
 MASK_LAYOUT = ColumnLayout()
-LABELS_LAYOUT = ColumnLayout(mask=None, labels="labels")
 
 
 class Trainer(NamedTuple):
@@ -55,7 +54,9 @@ class Trainer(NamedTuple):
     texts: tuple[str, ...] = ()
 
 
-_ONE_EXAMPLE_LAYOUT = LABELS_LAYOUT._replace(positions=None, lengths=None, images=None)
+_ONE_EXAMPLE_LAYOUT = ColumnLayout(
+    mask=None, labels="labels", positions=None, lengths=None, images=None
+)
 
 TRAINERS = {
     "trl": Trainer(_ONE_EXAMPLE_LAYOUT._replace(lengths="seq_lengths")),
@@ -79,7 +80,7 @@ TRAINERS = {
     "ms-swift": Trainer(_ONE_EXAMPLE_LAYOUT, texts=("messages", "images", "tools")),
 }
 
-_LAYOUTS = (MASK_LAYOUT, LABELS_LAYOUT, *(trainer.layout for trainer in TRAINERS.values()))
+_LAYOUTS = (MASK_LAYOUT, *(trainer.layout for trainer in TRAINERS.values()))
 
 
 def _column_names(*fields: str) -> frozenset[str]:
@@ -107,11 +108,9 @@ def trainer_named(name: str) -> Trainer:
     return TRAINERS[name]
 
 
-def layout_for(name: str | None, labels: bool) -> ColumnLayout:
+def layout_for(name: str | None) -> ColumnLayout:
     """The columns for a trainer, or for none in particular."""
-    if name is not None:
-        return trainer_named(name).layout
-    return LABELS_LAYOUT if labels else MASK_LAYOUT
+    return MASK_LAYOUT if name is None else trainer_named(name).layout
 
 
 # The columns that say where a row came from, beside those copied from the input.
@@ -128,7 +127,7 @@ class TrainingExample(NamedTuple):
 
     `carried` are columns of the input, by name; `layout` are the names of its own. `lengths` are
     those of the examples in the row, where it may hold several. `images` are the records of its
-    images, in order; None where the dialect has none. The last `padding` ids are padding.
+    images, in order; None where the dialect has none.
     """
 
     ids: list[int]
@@ -137,7 +136,6 @@ class TrainingExample(NamedTuple):
     layout: ColumnLayout = MASK_LAYOUT
     lengths: tuple[int, ...] | None = None
     images: list[Any] | None = None
-    padding: int = 0
 
     @property
     def columns(self) -> dict[str, Any]:
@@ -146,8 +144,7 @@ class TrainingExample(NamedTuple):
         end = len(self.ids) - names.is_shifted
         columns: dict[str, Any] = {names.ids: self.ids[:end]}
         if names.attention:
-            ones = min(len(self.ids) - self.padding, end)
-            columns[names.attention] = [1] * ones + [0] * (end - ones)
+            columns[names.attention] = [1] * end
         if names.mask:
             columns[names.mask] = self.mask
         if names.labels:
@@ -161,19 +158,6 @@ class TrainingExample(NamedTuple):
         if names.images and self.images is not None:
             columns[names.images] = self.images
         return columns
-
-    def padded(self, multiple: int, id: int) -> TrainingExample:
-        """The row with padding up to a multiple of this many tokens: a sequence of its own, where
-        it may hold several."""
-        missing = -len(self.ids) % multiple
-        if not missing:
-            return self
-        return self._replace(
-            ids=[*self.ids, *[id] * missing],
-            mask=[*self.mask, *[0] * missing],
-            lengths=None if self.lengths is None else (*self.lengths, missing),
-            padding=missing,
-        )
 
 
 class AnswerExample(NamedTuple):
