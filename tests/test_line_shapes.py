@@ -784,37 +784,30 @@ THINKING = [*HI, {"role": "assistant", "content": "Hello", "reasoning_content": 
 LATE = [{"type": "text", "text": "Hello"}, {"type": "thinking", "thinking": "Greet."}]
 
 NOTES: list[Any] = [
-    (DEVELOPER, "dropped_message", True),
-    ([*THINKING, *THINKING], "dropped_reasoning", True),
-    ({"messages": THINKING, "thinking": False}, "unwritten_reasoning", True),
-    ([*HI, {**HELLO[1], "prefix": True}], "open_turn", True),
-    ([*HI, {**HELLO[1], "wo_eos": True}], "open_turn", True),
-    (HELLO, "no_reasoning", False),
-    (HI, "nothing_to_learn", False),
-    (CALLED, "undeclared_tool", False),
-    ([*HELLO, HELLO[1]], "turn_without_token", False),
-    (HELLO[1:] + HELLO, "turn_without_token", False),
-    ({"messages": THINKING, "model": "DeepSeek-V3.2"}, "other_release", False),
-    ({"messages": THINKING, "context": HELLO}, "messages_in_context", False),
-    ([*HI, {"role": "assistant", "content": LATE}], "moved_blocks", False),
-    ({"messages": THINKING, "history": [["Hi", "Hello"]]}, "unread history", False),
-    ({"messages": THINKING, "prompt": "Bye"}, "unread prompt", False),
-    ({"messages": THINKING, "chosen": True}, "unread chosen", False),
+    (DEVELOPER, "dropped_message"),
+    ([*THINKING, *THINKING], "dropped_reasoning"),
+    ({"messages": THINKING, "thinking": False}, "unwritten_reasoning"),
+    ([*HI, {**HELLO[1], "prefix": True}], "open_turn"),
+    ([*HI, {**HELLO[1], "wo_eos": True}], "open_turn"),
+    (HELLO, "no_reasoning"),
+    (HI, "nothing_to_learn"),
+    (CALLED, "undeclared_tool"),
+    ([*HELLO, HELLO[1]], "turn_without_token"),
+    (HELLO[1:] + HELLO, "turn_without_token"),
+    ({"messages": THINKING, "model": "DeepSeek-V3.2"}, "other_release"),
+    ({"messages": THINKING, "context": HELLO}, "messages_in_context"),
+    ([*HI, {"role": "assistant", "content": LATE}], "moved_blocks"),
+    ({"messages": THINKING, "history": [["Hi", "Hello"]]}, "unread history"),
+    ({"messages": THINKING, "prompt": "Bye"}, "unread prompt"),
+    ({"messages": THINKING, "chosen": True}, "unread chosen"),
 ]
 
 
-@each_row("line, kind, left_out", NOTES)
-def test_what_is_noted(
-    line: Any, kind: str, left_out: bool, vocabulary: Path, tmp_path: Path
-) -> None:
+@each_row("line, kind", NOTES)
+def test_what_is_noted(line: Any, kind: str, vocabulary: Path, tmp_path: Path) -> None:
     _, summary = run([THINKING, line, line], tmp_path, vocabulary)
     assert summary.notes[kind] == (2, f"{tmp_path / 'in.jsonl'}:2")
     assert summary.notes["copied_line"] == (1, f"{tmp_path / 'in.jsonl'}:3")
-    if left_out:
-        with pytest.raises(BadLine, match=r"in\.jsonl:2: .*\(strict data\)"):
-            run([THINKING, line], tmp_path, vocabulary, strict_data=True)
-    else:
-        run([THINKING, line], tmp_path, vocabulary, strict_data=True)
 
 
 YES, NO = {"role": "assistant", "content": "Yes"}, {"role": "assistant", "content": "No"}
@@ -871,7 +864,7 @@ def test_a_pair_with_two_conversations(
 
 
 def test_reasoning_that_examples_keep_is_not_noted(vocabulary: Path, tmp_path: Path) -> None:
-    _, summary = run([[*THINKING, *THINKING]], tmp_path, vocabulary, expand=True, strict_data=True)
+    _, summary = run([[*THINKING, *THINKING]], tmp_path, vocabulary, expand=True)
     assert "dropped_reasoning" not in summary.notes
 
 
@@ -880,7 +873,7 @@ def test_a_clean_run_has_nothing_to_note(vocabulary: Path, tmp_path: Path) -> No
     copied = {"messages": THINKING, "prompt": "Hi", "chosen": None, "rejected": None}
     assert run([copied], tmp_path, vocabulary)[1].notes == {}
     weighted = [*HI, {**THINKING[1], "weight": 1}]
-    assert run([weighted], tmp_path, vocabulary, strict_data=True)[1].notes == {}
+    assert run([weighted], tmp_path, vocabulary)[1].notes == {}
 
 
 # Files of rows.

@@ -4,9 +4,7 @@ should know before training on it. Each kind with how often, and where it was fi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from hashlib import blake2b
-from types import MappingProxyType
 from typing import NamedTuple
 
 LEFT_MESSAGE, LEFT_REASONING, UNWRITTEN_REASONING, LEFT_FIELD, OPEN_TURN = (
@@ -21,17 +19,6 @@ CONTEXT, MOVED = "messages_in_context", "moved_blocks"
 
 # Before the name of a field that nothing reads.
 UNREAD = "unread "
-
-# What the format leaves out of a conversation: with `strict_data`, an error of its line.
-LEFT_OUT_KINDS: Mapping[str, str] = MappingProxyType(
-    {
-        LEFT_MESSAGE: "a developer message before the last user turn is in no prompt",
-        LEFT_REASONING: "reasoning before the last user turn is in no prompt (expand keeps it)",
-        UNWRITTEN_REASONING: "reasoning is not written where thinking is off, or after a task",
-        LEFT_FIELD: "it is in no prompt",
-        OPEN_TURN: "the answer is left open, without EOS, as the line says",
-    }
-)
 
 # What a prompt calls an omission -> its kind.
 KINDS_OF_OMISSIONS = {

@@ -121,10 +121,6 @@ class DatasetOptions:
         "passes over fields of training that are not understood",
         metavar="KINDS",
     )
-    strict_data: bool = _option(
-        False,
-        "treat what the format leaves out as an error: messages, reasoning, the end of an answer",
-    )
     rejects: OptionPath | None = _option(
         None, "with --on-error skip: also write bad lines to this file", metavar="FILE"
     )

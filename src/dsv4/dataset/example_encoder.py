@@ -58,7 +58,7 @@ from dsv4.dataset.dataset_statistics import (
 )
 from dsv4.dataset.output_formats import AnswerExample, ColumnLayout, OutputRow, TrainingExample
 from dsv4.dataset.vision_rows import ROW_WRITERS, PicturedExample, check_spelled_tokens
-from dsv4.errors import EncodeError, Error, Location, OptionError, mismatch
+from dsv4.errors import EncodeError, Error, OptionError, mismatch
 from dsv4.request import Request
 from dsv4.tokens.masks import AttributedIds, Weigh, weigher
 from dsv4.tokens.tokenizer import Tokenizer, fit, model_from, sampled_stretches
@@ -366,12 +366,10 @@ class ChunkEncoder:
                 if finding.kind == "arguments_not_json":
                     fix = ""
                 raise EncodeError(finding.location, f"{finding.message} ({fix}{hint})")
-        for index, message in answers:
+        for _, message in answers:
             for name in NATIVE.open_turn_fields:
-                if message.get(name):
-                    self._leave_out(dataset_notes.OPEN_TURN, ("messages", index, name), tally)
-        if request.prefix:
-            self._leave_out(dataset_notes.OPEN_TURN, ("prefix",), tally)
+                tally.note(dataset_notes.OPEN_TURN, int(bool(message.get(name))))
+        tally.note(dataset_notes.OPEN_TURN, int(bool(request.prefix)))
         _note_calls(conversation, tally)
         if self.job.options.dialect is None and prompt.dialect.name != DEFAULT.name:
             tally.note_line(dataset_notes.OTHER_RELEASE)
@@ -398,13 +396,6 @@ class ChunkEncoder:
                 problem = "found something that cannot be read, expected texts and calls"
                 raise EncodeError(place, problem)
 
-    def _leave_out(self, kind: str, location: Location, tally: _ChunkTally) -> None:
-        """Notes what the format leaves out. Raises if nothing is to be."""
-        if self.job.options.strict_data and kind in dataset_notes.LEFT_OUT_KINDS:
-            problem = f"found it, and {dataset_notes.LEFT_OUT_KINDS[kind]} (strict data)"
-            raise EncodeError(location, problem)
-        tally.note(kind)
-
     def _omit(self, prompt: Prompt, parts: Sequence[_Draft], tally: _ChunkTally) -> None:
         """Notes what a prompt leaves out, and what each of several parts of it does."""
         for omission in prompt.dropped:
@@ -412,8 +403,7 @@ class ChunkEncoder:
             with_it = [part.prompt for part in parts if index < len(list(part.request.messages))]
             # Of a weight the mask tells.
             if name != "weight" and all(omission in each.dropped for each in with_it):
-                kind = dataset_notes.KINDS_OF_OMISSIONS.get(rule, dataset_notes.LEFT_FIELD)
-                self._leave_out(kind, ("messages", index, name), tally)
+                tally.note(dataset_notes.KINDS_OF_OMISSIONS.get(rule, dataset_notes.LEFT_FIELD))
 
     # Examples before they are rows.
 
