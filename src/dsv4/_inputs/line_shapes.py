@@ -14,27 +14,33 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from dsv4._inputs.input_files import InputError
-from dsv4._inputs.request_bodies import LastAnswer, ReadBody, RequestOverrides, lacks_reasoning
+from dsv4._inputs.line_messages import (
+    REASONING,
+    TEXT_NAMES,
+    WEIGHTS,
+    Line,
+    MessagePlace,
+    PlacedMessage,
+    Transcript,
+    bare_messages,
+    is_texts,
+    is_turns,
+    listed_messages,
+    only_reasoning,
+    weighed_by_lists,
+    weight_lists,
+)
+from dsv4._inputs.request_bodies import LastAnswer, ReadBody, RequestOverrides
+from dsv4._inputs.session_entries import dict_of
 from dsv4.api.api_request import BodyRules, ProtocolName
 from dsv4.api.body_reader import recognise
 from dsv4.api.ignored_fields import FIELDS_READ
-from dsv4.api.own_bodies import (
-    CALL_ARGUMENTS,
-    is_of_model,
-    is_pair,
-    is_sharegpt,
-    json_of,
-    role_of,
-    sharegpt_messages,
-    with_arguments,
-)
+from dsv4.api.own_bodies import is_pair, json_of, role_of
 from dsv4.errors import Error, Location, mismatch, path_of, short_repr
 from dsv4.request import Request
-
-Line: TypeAlias = Mapping[str, Any]
 
 
 class RecognisedLine(dict[str, Any]):
@@ -54,23 +60,6 @@ class RecognisedLine(dict[str, Any]):
 
 
 # What a line is read as, and what it becomes.
-
-
-class MessagePlace(NamedTuple):
-    """Where a message stands in a line, and under which names the line has its fields.
-
-    A field whose name is empty is the place itself: the text in `output` is a message's content.
-    """
-
-    location: Location
-    names: Mapping[str, str] | None = None
-
-    def of(self, rest: Location) -> Location:
-        """The place of something in the message."""
-        if not rest or self.names is None:
-            return (*self.location, *rest)
-        name = self.names.get(str(rest[0]), str(rest[0]))
-        return (*self.location, *((name,) if name else ()), *rest[1:])
 
 
 @dataclass(frozen=True)
@@ -142,20 +131,6 @@ class LabelledAnswer(NamedTuple):
     start: int
 
 
-class PlacedMessage(NamedTuple):
-    """A message, and where it stands in the line."""
-
-    message: Any
-    place: MessagePlace
-
-
-Transcript: TypeAlias = list[PlacedMessage]
-
-
-def _messages(transcript: Transcript) -> list[Any]:
-    return [placed.message for placed in transcript]
-
-
 def _conversation(
     transcript: Transcript,
     line: Line,
@@ -174,7 +149,7 @@ def _conversation(
         raise InputError(f"messages: {mismatch(line['messages'], 'a list of messages')}")
     tools = _tools(line)
     options = {name: value for name, value in line.items() if name not in silent}
-    body = {**options, **({"tools": tools} if tools else {}), "messages": _messages(transcript)}
+    body = {**options, **({"tools": tools} if tools else {}), "messages": bare_messages(transcript)}
     return LineConversation(
         body, tuple(placed.place for placed in transcript), before_answer, rules
     )
@@ -189,12 +164,6 @@ _QUESTIONS = ("prompt", "instruction", "query", "question", "input")
 _ANSWERS = ("completion", "output", "response", "answer")
 # What belongs to an instruction: Alpaca's name for it, and Dolly's.
 _ADDITIONS = ("input", "context")
-# The reasoning of the answer in a field beside it.
-_REASONING = (
-    *("reasoning_content", "reasoning", "thinking", "think", "thought", "thoughts", "cot"),
-    *("rationale", "chain_of_thought", "reasoning_text"),
-)
-_REASONING_NAMES = frozenset(_REASONING)
 _PAIRS = ("chosen", "rejected")
 _OPENAI_PAIRS = ("preferred_output", "non_preferred_output")
 _LABELS = ("label", "kto_tag")
@@ -233,7 +202,7 @@ def _is_pair(line: Line) -> bool:
 
 def _as_object(value: object) -> Line:
     if isinstance(value, list):
-        return {"conversations" if _is_turns(value) and value else "messages": value}
+        return {"conversations" if is_turns(value) and value else "messages": value}
     if isinstance(value, dict):
         texts = [n for n in _LISTS if isinstance(value.get(n), str) and value[n][:1] == "["]
         parsed = {name: json_of(value[name], name) for name in texts}
@@ -256,7 +225,7 @@ def _refuse_other_data(line: Line) -> None:
 # What other programs put into the prompt from beside the messages; SmolLM3 does it by its template,
 # and Step-DPO's lines have the steps that both answers continue.
 PICTURE_FIELDS = ("image", "images", "videos", "audios")
-_BESIDE_MESSAGES: tuple[Location, ...] = (
+_BESIDE_MESSAGES: tuple[tuple[str, ...], ...] = (
     *((name,) for name in PICTURE_FIELDS),
     ("chat_template_kwargs", "custom_instructions"),
     ("chat_template_kwargs", "xml_tools"),
@@ -272,10 +241,9 @@ def _refuse_beside_messages(line: Line) -> None:
     for location in _BESIDE_MESSAGES:
         value: Any = line
         for name in location:
-            value = value.get(name) if isinstance(value, dict) else None
+            value = dict_of(value).get(name)
         if value:
-            problem = mismatch(value, "it in the messages")
-            raise InputError(f"{path_of(location)}: {problem}")
+            raise InputError(f"{path_of(location)}: {mismatch(value, 'it in the messages')}")
 
 
 def _only_meaning(fields: Line) -> LineConversation:
@@ -297,7 +265,7 @@ def _nothing_fits(line: Line) -> str:
         return 'found an object without "messages": put the messages in a list'
     for name in _LISTS:
         if name in line:
-            return f"{name}: found {short_repr(line[name])}, expected a list of messages"
+            return f"{name}: {mismatch(line[name], 'a list of messages')}"
     fields = ", ".join(sorted(map(str, line))[:8]) or "no fields"
     expected = "messages, conversations, or a question and its answer, as instruction and output"
     return f"found an object with {fields}, expected {expected}"
@@ -316,21 +284,12 @@ def _same_training(one: LineConversation, other: LineConversation) -> bool:
 def _weighed_texts(request: Request) -> list[tuple[str, str, bool]]:
     """The texts of a prompt, who wrote each, and whether its message has the weight 0."""
     messages: Iterable[Any] = request.messages
-    skipped = {n for n, m in enumerate(messages) if _is_dict(m) and m.get("weight") == 0}
+    skipped = {n for n, m in enumerate(messages) if isinstance(m, dict) and m.get("weight") == 0}
     pieces = request.encode().pieces
     return [(p.text, p.origin, p.origin == "model" and p.message in skipped) for p in pieces]
 
 
 # Lists of messages.
-
-
-def _is_turns(value: object) -> bool:
-    """Whether a list has ShareGPT's turns."""
-    return isinstance(value, list) and is_sharegpt({"conversations": value})
-
-
-def _is_texts(value: object) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(text, str) for text in value)
 
 
 def _is_list(line: Line, field: str) -> bool:
@@ -346,20 +305,16 @@ def _fits_list(field: str, line: RecognisedLine) -> bool:
 
 
 def _read_list(field: str, line: RecognisedLine) -> LineConversation:
-    listed = _listed(line[field], (field,))
+    listed = listed_messages(line[field], (field,))
     for name in _ANSWERS[:3]:
         if name in line:
             _refuse_other_answer(listed, line, name, field)
-    masks = _masks(line)
-    for name in masks:
-        listed = _masked(listed, line[name], name)
-    whole = _with_system(line, listed)
-    return _conversation(whole, line, (field, *masks), rules=_rules(field, line))
+    whole = _with_system(line, weighed_by_lists(listed, line))
+    return _conversation(whole, line, (field, *weight_lists(line)), rules=_rules(field, line))
 
 
 def _refuse_other_answer(listed: Transcript, line: Line, name: str, field: str) -> None:
-    last = listed[-1].message if listed else None
-    said = last.get("content") if isinstance(last, dict) else None
+    said = dict_of(listed[-1].message).get("content") if listed else None
     if isinstance(line[name], str) and line[name] not in ("", said):
         raise InputError(f"{name}: found another answer than in {field}, expected one")
 
@@ -367,7 +322,7 @@ def _refuse_other_answer(listed: Transcript, line: Line, name: str, field: str) 
 def _repeated(names: Iterable[str], line: Line, transcript: Transcript) -> Iterator[str]:
     """Those of these fields that are empty, or only repeat what messages say."""
     found = [name for name in names if name != "context" or not line[name]]
-    texts = [m.get("content") for m in _messages(transcript) if _is_dict(m)] if found else []
+    texts = (dict_of(placed.message).get("content") for placed in transcript) if found else ()
     said = [text for text in texts if isinstance(text, str)]
     return (name for name in found if _is_copy(line[name], name, said))
 
@@ -380,255 +335,8 @@ def _is_copy(value: object, name: str, said: Sequence[str]) -> bool:
     return isinstance(value, str) and any(value in text for text in said)
 
 
-def _masks(line: Line) -> list[str]:
-    """The fields with a list of weights, one for each message."""
-    return [name for name in line if _WEIGHTS.get(name) and isinstance(line[name], list)]
-
-
-def _masked(transcript: Transcript, mask: list[Any], name: str) -> Transcript:
-    """The messages with the weights of a list beside them."""
-    if len(mask) != len(transcript) or any(each not in (0, 1) for each in mask):
-        raise InputError(f"{name}: found {short_repr(mask)}, expected 0 or 1 for each message")
-    weighed = zip(transcript, mask, strict=True)
-    return [_weighed(placed, int(weight), (name, n)) for n, (placed, weight) in enumerate(weighed)]
-
-
-def _weighed(placed: PlacedMessage, weight: int, location: Location) -> PlacedMessage:
-    """A message with the weight that a list has for it. Raises where it has another one."""
-    message, place = placed
-    is_answer = _is_dict(message) and is_of_model(message)
-    if not _is_dict(message) or not (weight or is_answer):
-        return placed
-    if is_answer and message.get("weight", weight) != weight:
-        problem = f"found {weight}, which differs from another weight of this message"
-        raise InputError(f"{path_of(location)}: {problem}")
-    return PlacedMessage({**message, "weight": weight}, place)
-
-
 def _rules(field: str, line: RecognisedLine) -> BodyRules:
     return line.rules if field == "messages" else "released"
-
-
-_TURN_NAMES = {"content": "value", "role": "from", "tool_calls": "value"}
-_TEXT_NAMES = {"content": "", "role": ""}
-
-
-def _listed(value: Sequence[Any], location: Location) -> Transcript:
-    """A list of messages, of ShareGPT's turns, or of texts of user and assistant in turn."""
-    messages, names = value, None
-    if value and _is_turns(value):
-        messages, names = sharegpt_messages({"conversations": value}, location), _TURN_NAMES
-    elif _is_texts(value):
-        roles, names = ("user", "assistant"), _TEXT_NAMES
-        messages = [{"role": roles[n % 2], "content": text} for n, text in enumerate(value)]
-    places = [MessagePlace((*location, n), names) for n in range(len(messages))]
-    return [
-        PlacedMessage(_plain_message(message, place.location), place)
-        for message, place in zip(messages, places, strict=True)
-    ]
-
-
-# Names that trainers have for `weight`, and whether 1 says under them that a message is trained on,
-# or that it is not. A `mask` may mean either.
-_WEIGHTS = {
-    **dict.fromkeys(("weight", "loss", "train", "training", "trainable", "is_trainable"), True),
-    **dict.fromkeys(("train_on_turn", "loss_mask", "step_loss_mask", "loss_scale"), True),
-    **dict.fromkeys(("loss_weight", "loss_multiplier", "train_mask"), True),
-    **dict.fromkeys(("masked", "no_loss", "mask_loss"), False),
-}
-# Reasoning as lists of blocks: OpenRouter's, and litellm's.
-_REASONING_LISTS = {"reasoning_details": "text", "thinking_blocks": "thinking"}
-# What a message may have in place of its content.
-_CONTENTS = ("text", "message", "parts", "refusal")
-_READ_OTHERWISE = frozenset(
-    (*_WEIGHTS, *_REASONING[2:], *_REASONING_LISTS, *_CONTENTS, "function_call")
-)
-_UNUSUAL = _READ_OTHERWISE | {"value"}
-# A field with such a name says what is trained on: it must not be passed over. `labels` are those
-# of single tokens.
-OF_TRAINING = re.compile(
-    r"loss|mask|weight|train|learn|supervis|^skip$|^labels$|^(?:is_)?targets?$|_only$",
-    re.IGNORECASE,
-)
-
-
-# The order in which a prompt has the blocks of an answer.
-_ORDER_OF_BLOCKS = ("thinking", "text", "tool_use")
-
-
-def has_moved_blocks(body: object) -> bool:
-    """Whether an answer has its blocks in another order than a prompt has."""
-    messages = body.get("messages") if isinstance(body, dict) else body
-    listed = messages if isinstance(messages, list) else []
-    answers = [m.get("content") for m in listed if role_of(m) == "assistant"]
-    orders = [
-        [_ORDER_OF_BLOCKS.index(b["type"]) for b in blocks if _is_block(b, _ORDER_OF_BLOCKS)]
-        for blocks in answers
-        if isinstance(blocks, list)
-    ]
-    return any(order != sorted(order) for order in orders)
-
-
-def _is_block(block: object, kinds: Sequence[str]) -> bool:
-    return isinstance(block, dict) and block.get("type") in kinds
-
-
-# Blocks of which nobody but their server can read anything.
-_SEALED = ("redacted_thinking",)
-
-
-def unread_inside(body: object) -> Iterator[str]:
-    """What messages hold of training in objects of their own, what is not read of calls, and blocks
-    that cannot be read."""
-    messages = body.get("messages") if isinstance(body, dict) else body
-    for n, message in enumerate(messages if isinstance(messages, list) else []):
-        for name, value in message.items() if _is_dict(message) else {}.items():
-            if isinstance(value, str):
-                continue
-            if name not in ("content", "tool_calls", "tools") and isinstance(value, dict):
-                inside = (each for each in value if OF_TRAINING.search(str(each)))
-                yield from (f"messages[{n}].{name}.{each}" for each in inside)
-            elif name == "tool_calls":
-                yield from (f"messages[{n}].{name}{each}" for each in _unread_of_calls(value))
-            elif name == "content" and isinstance(value, list):
-                kinds = [part.get("type") for part in value if isinstance(part, dict)]
-                yield from (f"messages[{n}].content.{kind}" for kind in kinds if kind in _SEALED)
-    items = body.get("input") if isinstance(body, dict) else None
-    for n, item in enumerate(items if isinstance(items, list) else []):
-        if lacks_reasoning(item):
-            names = ("summary", "encrypted_content")
-            yield from (f"input[{n}].{name}" for name in names if item.get(name))
-
-
-def _plain_message(message: object, place: Location) -> object:
-    """A message with the names of this format for what other trainers call otherwise."""
-    if not isinstance(message, dict):
-        return message
-    calls = message.get("tool_calls")
-    if _UNUSUAL.isdisjoint(message) and _are_plain(calls):
-        return message
-    where = path_of(place)
-    if message.get("value") is not None and message.get("content") is None and "role" in message:
-        raise InputError(
-            f"{where}.value: found it beside role, expected content, or from and value"
-        )
-    if message.get("function_call"):
-        hint = "dsv4 check --fix writes it as tool_calls"
-        raise InputError(f"{where}.function_call: found OpenAI's older form of a call ({hint})")
-    # What is not read stays, so that it is named or refused.
-    read, weight = _content_field(message), _weight(message, where)
-    is_answer = message.get("role") == "assistant"
-    used = {name for name in _READ_OTHERWISE if message.get(name) is None}
-    mine = _READ_OTHERWISE & message.keys() if is_answer else ()
-    used.update(name for name in mine if _is_reasoning(message, name))
-    if is_answer:
-        used.update(_WEIGHTS)
-    plain = {name: value for name, value in message.items() if name not in {*used, read}}
-    if read is not None:
-        plain["content"] = message[read]
-    if is_answer and (reasoning := _message_reasoning(message, where)):
-        plain["reasoning_content"] = reasoning
-    if weight is not None and is_answer:
-        plain["weight"] = weight
-    if "tool_calls" in message:
-        plain["tool_calls"] = _plain_calls(calls, f"{where}.tool_calls")
-    return plain
-
-
-# What is read of a call. What else there is, but for the number that streaming gives it, is named.
-_CALL_FIELDS = frozenset(("id", "type", "function", "custom", "namespace", "index"))
-_FUNCTION_FIELDS = frozenset(("type", "name", "arguments", "namespace", "id"))
-
-
-def _are_plain(calls: object) -> bool:
-    if isinstance(calls, list):
-        return all(map(_is_plain_call, calls))
-    return not isinstance(calls, str)
-
-
-def _is_plain_call(call: Any) -> bool:
-    """Whether a call has nothing but what is read."""
-    function = call.get("function") if _is_dict(call) else None
-    if not isinstance(function, dict):  # which is refused
-        return True
-    return _CALL_FIELDS.issuperset(call) and _FUNCTION_FIELDS.issuperset(function)
-
-
-def _plain_calls(calls: object, where: str) -> object:
-    """The calls of a message, which may be JSON text, with their arguments where they are read."""
-    if isinstance(calls, str):
-        calls = json_of(calls, where) if calls.strip() else None
-    if not isinstance(calls, list):
-        return calls
-    return [_plain_call(call, f"{where}[{n}]") for n, call in enumerate(calls)]
-
-
-def _plain_call(call: Any, where: str) -> Any:
-    if _is_plain_call(call):
-        return call
-    rest = {name: value for name, value in call.items() if name not in CALL_ARGUMENTS}
-    return {**rest, "function": with_arguments(call["function"], where, beside=call)}
-
-
-def _unread_of_calls(calls: object) -> Iterator[str]:
-    """The fields of calls that nothing reads, by their places in the list."""
-    for n, call in enumerate(calls if isinstance(calls, list) else []):
-        function = call.get("function") if _is_dict(call) else None
-        inside = ("function.", function, _FUNCTION_FIELDS)
-        for prefix, fields, read in (("", call, _CALL_FIELDS), inside):
-            others = fields.items() if isinstance(fields, dict) else ()
-            for name, value in others:
-                if name not in read and value not in (None, [], {}):
-                    yield f"[{n}].{prefix}{name}"
-
-
-def _content_field(message: Line) -> str | None:
-    """The field that has a message's content under another name."""
-    if message.get("content") not in (None, "", []):
-        return None
-    return next((name for name in _CONTENTS if isinstance(message.get(name), (str, list))), None)
-
-
-def _is_reasoning(message: Line, name: str) -> bool:
-    """Whether a field has reasoning that is read."""
-    value = message[name]
-    if name not in _REASONING_LISTS:
-        return name in _REASONING and isinstance(value, str)
-    blocks = [block for block in value if _is_dict(block)] if isinstance(value, list) else [{}]
-    return all(isinstance(block.get(_REASONING_LISTS[name]), str) for block in blocks)
-
-
-def _message_reasoning(message: Line, where: str) -> str | None:
-    """The reasoning of a message, under whichever name. Raises where two differ."""
-    found = [message[name] for name in _REASONING if isinstance(message.get(name), str)]
-    for name, field in _REASONING_LISTS.items():
-        blocks = message.get(name)
-        texts = [b.get(field) for b in blocks if _is_dict(b)] if isinstance(blocks, list) else []
-        found.append("\n\n".join(text for text in texts if isinstance(text, str)))
-    return _only_reasoning(found, where)
-
-
-def _only_reasoning(texts: Iterable[str], where: str) -> str | None:
-    """The reasoning that texts under several names are. Raises where two differ."""
-    found = [text for text in texts if text]
-    if any(text != found[0] for text in found):
-        raise InputError(f"{where}: found reasoning under two names, expected it once")
-    return found[0] if found else None
-
-
-def _weight(message: Line, where: str) -> int | None:
-    """Whether a message is trained on, as its author says it: 1, 0, or None."""
-    weights = set()
-    for name, trained in _WEIGHTS.items():
-        value = message.get(name)
-        if value is None:
-            continue
-        if value not in (0, 1) or isinstance(value, (list, dict)):
-            raise InputError(f"{where}.{name}: {mismatch(value, '0 or 1')}")
-        weights.add(int(value == trained))
-    if len(weights) > 1:
-        raise InputError(f"{where}: found two weights, expected one")
-    return weights.pop() if weights else None
 
 
 def _with_system(line: Line, transcript: Transcript) -> Transcript:
@@ -641,9 +349,9 @@ def _with_system(line: Line, transcript: Transcript) -> Transcript:
         if line[other] != line[name]:
             raise InputError(f"found {name} and {other}, expected one system prompt")
     message = {"role": "system", "content": line[name]}
-    if _messages(transcript[:1]) == [message] and not _is_request(line):
+    if bare_messages(transcript[:1]) == [message] and not _is_request(line):
         return transcript
-    return [PlacedMessage(message, MessagePlace((name,), _TEXT_NAMES)), *transcript]
+    return [PlacedMessage(message, MessagePlace((name,), TEXT_NAMES)), *transcript]
 
 
 def _is_request(line: Line) -> bool:
@@ -670,14 +378,10 @@ def _tools(line: Line) -> Any:
 # Requests of other protocols.
 
 
-def _is_dict(value: object) -> bool:
-    return isinstance(value, dict)
-
-
 def _is_openai(line: Line) -> bool:
     """Whether messages have what only OpenAI's have."""
     messages = line["messages"]
-    return any(role_of(m) == "tool" or (_is_dict(m) and m.get("tool_calls")) for m in messages)
+    return any(role_of(m) == "tool" or dict_of(m).get("tool_calls") for m in messages)
 
 
 def _fits_messages(line: RecognisedLine) -> bool:
@@ -685,7 +389,7 @@ def _fits_messages(line: RecognisedLine) -> bool:
 
 
 def _fits_both(line: RecognisedLine) -> bool:
-    return line.is_anthropic and _is_list(line, "messages") and _is_openai(line)
+    return _fits_messages(line) and _is_openai(line)
 
 
 def _fits_responses(line: Line) -> bool:
@@ -700,40 +404,33 @@ def _fits_responses(line: Line) -> bool:
     return _is_list(line, "output") or (_is_list(line, "input") and not answered)
 
 
-def _read_messages(line: Line) -> LineConversation:
-    return _converted(line, "messages", line["messages"])
-
-
 def _read_responses(line: Line) -> LineConversation:
     """The items of a request, and those of its response, if the line has it too."""
     items, output = line["input"], line.get("output")
     if isinstance(items, str):
         items = [{"role": "user", "content": items}]
     if not isinstance(items, list):
-        raise InputError(f"input: found {short_repr(items)}, expected text or a list of items")
+        raise InputError(f"input: {mismatch(items, 'text or a list of items')}")
     if isinstance(output, list):
         items = [*items, *output]
     rest = {name: value for name, value in line.items() if name != "output"}
-    return _converted({**rest, "input": items}, "responses", items)
+    return _read_request("responses", "input", {**rest, "input": items})
 
 
-def _converted(
-    line: Line, protocol: Literal["messages", "responses"], turns: Sequence[Any]
-) -> LineConversation:
+def _read_request(protocol: ProtocolName, field: str, line: Line) -> LineConversation:
+    """A request of a protocol, whose turns are in a field."""
     _refuse_beside_messages(line)
-    field = "messages" if protocol == "messages" else "input"
+    turns = line[field]
     for n, turn in enumerate(turns):
-        if _is_dict(turn) and _WEIGHTS.keys() & turn.keys():
+        if WEIGHTS.keys() & dict_of(turn).keys():
             raise InputError(f"{field}[{n}]: found a weight, which {protocol} has no place for")
-    last = turns[-1] if turns and _is_dict(turns[-1]) else {}
+    last = dict_of(turns[-1]) if turns else {}
     is_open = bool(last.get("prefix") or last.get("wo_eos"))
-    masks = _masks(line)
-    if masks:
-        listed = [PlacedMessage(turn, MessagePlace((field, n))) for n, turn in enumerate(turns)]
-        for name in masks:
-            listed = _masked(listed, line[name], name)
-        rest = {name: value for name, value in line.items() if name not in masks}
-        line = {**rest, field: _messages(listed)}
+    lists = weight_lists(line)
+    if lists:
+        placed = [PlacedMessage(turn, MessagePlace((field, n))) for n, turn in enumerate(turns)]
+        rest = {name: value for name, value in line.items() if name not in lists}
+        line = {**rest, field: bare_messages(weighed_by_lists(placed, line))}
     return LineConversation(line, rules="body", protocol=protocol, is_open=is_open)
 
 
@@ -758,7 +455,7 @@ def _fits_answer(question: str, answer: str, line: Line) -> bool:
 
 
 def _ends_without_answer(turns: object) -> bool:
-    last = turns[-1] if isinstance(turns, list) and turns and _is_dict(turns[-1]) else {}
+    last = dict_of(turns[-1]) if isinstance(turns, list) and turns else {}
     return last.get("role", last.get("from")) in ("user", "human", "tool", "observation")
 
 
@@ -789,10 +486,9 @@ def _before_answer(line: Line, question: str) -> Transcript:
     """The system prompt, earlier rounds, and the question."""
     value = line[question]
     if isinstance(value, list):
-        return _with_system(line, _listed(value, (question,)))
+        return _with_system(line, listed_messages(value, (question,)))
     if not isinstance(value, str):
-        expected = "expected text or a list of messages"
-        raise InputError(f"{question}: found {short_repr(value)}, {expected}")
+        raise InputError(f"{question}: {mismatch(value, 'text or a list of messages')}")
     if _is_transcript(value):
         raise InputError(
             f"{question}: found several turns in one text, expected a list of messages"
@@ -802,7 +498,7 @@ def _before_answer(line: Line, question: str) -> Transcript:
     elif line.get("context") and isinstance(line["context"], str):
         raise InputError(f"context: found text beside {question}, expected it beside instruction")
     message = {"role": "user", "content": value}
-    question_message = PlacedMessage(message, MessagePlace((question,), _TEXT_NAMES))
+    question_message = PlacedMessage(message, MessagePlace((question,), TEXT_NAMES))
     return _with_system(line, [*_history(line), question_message])
 
 
@@ -811,7 +507,7 @@ def _addition(line: Line) -> list[str]:
     added = {name: line[name] for name in _ADDITIONS if line.get(name)}
     for name, value in added.items():
         if not isinstance(value, str):
-            raise InputError(f"{name}: found {short_repr(value)}, expected text")
+            raise InputError(f"{name}: {mismatch(value, 'text')}")
         if value != next(iter(added.values())):
             raise InputError(f"found {' and '.join(added)}, which differ: expected one of them")
     return list(added.values())[:1]
@@ -827,16 +523,16 @@ def _question_uses(line: Line, question: str) -> tuple[str, ...]:
 def _history(line: Line) -> Transcript:
     """Earlier rounds, as pairs of texts."""
     rounds = line.get("history") or []
-    if not isinstance(rounds, list) or not all(_is_texts(r) and len(r) == 2 for r in rounds):
-        raise InputError(f"history: found {short_repr(rounds)}, expected pairs of texts")
-    listed = (_listed(texts, ("history", n)) for n, texts in enumerate(rounds))
+    if not isinstance(rounds, list) or not all(is_texts(r) and len(r) == 2 for r in rounds):
+        raise InputError(f"history: {mismatch(rounds, 'pairs of texts')}")
+    listed = (listed_messages(texts, ("history", n)) for n, texts in enumerate(rounds))
     return [placed for each in listed for placed in each]
 
 
 def _reasoning_fields(line: Line) -> Iterator[str]:
     """The fields with the answer's reasoning. "on" and "off" are Nemotron's switch, and an object
     is a request's."""
-    for name in () if _REASONING_NAMES.isdisjoint(line) else _REASONING:
+    for name in REASONING:
         value = line.get(name)
         if isinstance(value, str) and value not in ("on", "off", "enabled", "disabled"):
             yield name
@@ -852,7 +548,7 @@ def _answer(line: Line, field: str) -> Transcript:
         raise InputError("found answer and solution in one line, expected one of them")
     answer = _answer_turns(line[field], (field,))
     texts = [line[name] for name in _reasoning_uses(line, field)]
-    if (reasoning := _only_reasoning(texts, "the line")) is not None:
+    if (reasoning := only_reasoning(texts, "the line")) is not None:
         answer[0].message["reasoning_content"] = reasoning
     return answer
 
@@ -861,14 +557,13 @@ def _answer_turns(value: object, location: Location) -> Transcript:
     """An answer: a text, a message, or a list of messages."""
     if isinstance(value, str):
         message = {"role": "assistant", "content": value}
-        return [PlacedMessage(message, MessagePlace(location, _TEXT_NAMES))]
+        return [PlacedMessage(message, MessagePlace(location, TEXT_NAMES))]
     turns = [value] if isinstance(value, dict) else value
     # Several texts are other wordings of an answer, as question answering has them.
-    if not isinstance(turns, list) or not turns or _is_texts(turns):
-        where = path_of(location)
-        expected = "expected text, a message or a list of messages"
-        raise InputError(f"{where}: found {short_repr(value)}, {expected}")
-    listed = _listed(turns, location)
+    if not isinstance(turns, list) or not turns or is_texts(turns):
+        expected = "text, a message or a list of messages"
+        raise InputError(f"{path_of(location)}: {mismatch(value, expected)}")
+    listed = listed_messages(turns, location)
     if turns != value:
         message, place = listed[0]
         return [PlacedMessage(message, MessagePlace(location, place.names))]
@@ -882,7 +577,8 @@ def _shapes() -> Iterator[LineShape]:
     for field in _LISTS:
         fits, read = partial(_fits_list, field), partial(_read_list, field)
         yield LineShape(f"a list in {field}", (field,), fits, read)
-    yield LineShape("Anthropic's blocks", ("messages",), _fits_messages, _read_messages)
+    read = partial(_read_request, "messages", "messages")
+    yield LineShape("Anthropic's blocks", ("messages",), _fits_messages, read)
     yield LineShape("OpenAI's calls", ("messages",), _fits_both, partial(_read_list, "messages"))
     yield LineShape("Responses items", ("input",), _fits_responses, _read_responses)
     for question in (*_LISTS, *_QUESTIONS):
@@ -907,8 +603,7 @@ def _shapes_with(fields: frozenset[str]) -> tuple[LineShape, ...]:
 def line_pair(value: object) -> LinePair:
     """The pair in a line. Raises an `InputError` where there is none."""
     if not isinstance(value, dict):
-        expected = 'expected an object with "chosen" and "rejected"'
-        raise InputError(f"found {short_repr(value)}, {expected}")
+        raise InputError(mismatch(value, 'an object with "chosen" and "rejected"'))
     line, used, before, chosen, rejected = _pair_parts(_as_object(value))
     chosen, before_chosen = _without_copy(before, chosen)
     rejected, before_rejected = _without_copy(before, rejected)
@@ -917,7 +612,7 @@ def line_pair(value: object) -> LinePair:
     before = _with_system(line, before_chosen) if before_chosen else before_chosen
     if not before:
         chosen, rejected = _with_system(line, chosen), _with_system(line, rejected)
-    if _messages(chosen) == _messages(rejected):
+    if bare_messages(chosen) == bare_messages(rejected):
         raise InputError("rejected: found what is chosen too, expected another answer")
     start = len(before) or _parting(chosen, rejected)
     _refuse_other_lists(line, used, before + chosen)
@@ -944,10 +639,10 @@ def _pair_parts(line: Line) -> PairParts:
         if not isinstance(before, list):
             raise InputError(f"input.messages: {mismatch(before, 'a list of messages')}")
         chosen, rejected = (_answer_turns(line.get(name), (name,)) for name in _OPENAI_PAIRS)
-        listed = _listed(before, ("input", "messages"))
+        listed = listed_messages(before, ("input", "messages"))
         return PairParts(inner, ("messages",), listed, chosen, rejected)
     if "rejected_response" in line and _is_list(line, "messages"):
-        whole = _listed(line["messages"], ("messages",))
+        whole = listed_messages(line["messages"], ("messages",))
         if role_of(whole[-1].message if whole else None) != "assistant":
             raise InputError("messages: found no answer at their end, expected the one to choose")
         rejected = _answer_turns(line["rejected_response"], ("rejected_response",))
@@ -962,8 +657,7 @@ def _pair_parts(line: Line) -> PairParts:
 
 def _input_of_pair(line: Line) -> Line:
     """OpenAI's `input`, with what stands beside it."""
-    inner = line.get("input")
-    inner = inner if isinstance(inner, dict) else {}
+    inner = dict_of(line.get("input"))
     beside = {name: line[name] for name in line if name not in ("input", *_OPENAI_PAIRS)}
     for name in beside.keys() & inner.keys():
         if beside[name] != inner[name]:
@@ -973,11 +667,11 @@ def _input_of_pair(line: Line) -> Line:
 
 def _refuse_other_lists(line: Line, used: Collection[str], whole: Transcript) -> None:
     """Raises where a list of messages beside a pair is not how its conversation begins."""
-    expected = _messages(whole)
+    expected = bare_messages(whole)
     without_system = expected[1:] if role_of(expected[0]) == "system" else expected
     for name in _LISTS:
         if name not in used and _is_list(line, name):
-            listed = _messages(_listed(line[name], (name,)))
+            listed = bare_messages(listed_messages(line[name], (name,)))
             if listed not in (expected[: len(listed)], without_system[: len(listed)]):
                 raise InputError(f"{name}: found another conversation than in the pair")
 
@@ -993,7 +687,7 @@ def _pair_prompt(line: Line) -> tuple[Iterable[str], Transcript]:
         uses = _question_uses(line, questions[0])
         return (*questions, *uses), _before_answer(bare, questions[0])
     field = next((name for name in _LISTS if _is_list(line, name)), None)
-    return ((), []) if field is None else ((field,), _listed(line[field], (field,)))
+    return ((), []) if field is None else ((field,), listed_messages(line[field], (field,)))
 
 
 def _without_copy(before: Transcript, side: Transcript) -> tuple[Transcript, Transcript]:
@@ -1004,9 +698,9 @@ def _without_copy(before: Transcript, side: Transcript) -> tuple[Transcript, Tra
         if not before:
             raise InputError(f"{name}: found an answer, and no prompt before it")
         return side, before
-    if _messages(side[: len(before)]) == _messages(before):
+    if bare_messages(side[: len(before)]) == bare_messages(before):
         return side[len(before) :], before
-    texts = [m.get("content") for m in _messages(side) if role_of(m) == "user"]
+    texts = [m.get("content") for m in bare_messages(side) if role_of(m) == "user"]
     question = before[0].message if len(before) == 1 else None
     if isinstance(question, dict) and question.get("content") in texts:
         return side, []
@@ -1016,7 +710,7 @@ def _without_copy(before: Transcript, side: Transcript) -> tuple[Transcript, Tra
 
 def _parting(chosen: Transcript, rejected: Transcript) -> int:
     """How many messages two conversations begin with alike. They part at an answer."""
-    pairs = enumerate(zip(_messages(chosen), _messages(rejected), strict=False))
+    pairs = enumerate(zip(bare_messages(chosen), bare_messages(rejected), strict=False))
     start = next((n for n, (a, b) in pairs if a != b), min(len(chosen), len(rejected)))
     for name, side in zip(_PAIRS, (chosen, rejected), strict=True):
         role = role_of(side[start].message) if start < len(side) else None
@@ -1043,8 +737,7 @@ def line_with_label(value: object) -> LabelledAnswer:
     read = _only_meaning({field: value for field, value in line.items() if field not in _LABELS})
     messages = read.request.messages
     if not isinstance(messages, list):
-        problem = short_repr(messages)
-        raise InputError(f"messages: found {problem}, expected a list of messages")
+        raise InputError(f"messages: {mismatch(messages, 'a list of messages')}")
     start = len(messages) - 1 if read.before_answer is None else read.before_answer
     if role_of(messages[start] if 0 <= start < len(messages) else None) != "assistant":
         raise InputError("found no answer at the end of the conversation, expected one")

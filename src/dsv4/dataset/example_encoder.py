@@ -33,14 +33,12 @@ from dsv4._inputs.input_files import (
     decode_utf8,
     parse_unambiguous_json,
 )
+from dsv4._inputs.line_messages import OF_TRAINING, has_moved_blocks, unread_inside
 from dsv4._inputs.line_shapes import (
-    OF_TRAINING,
     LineConversation,
-    has_moved_blocks,
     line_conversation,
     line_pair,
     line_with_label,
-    unread_inside,
 )
 from dsv4.api.ignored_fields import server_fields
 from dsv4.api.own_bodies import is_of_model

@@ -15,10 +15,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from dsv4._inputs.input_files import InputError, parse_unambiguous_json
+from dsv4._inputs.line_messages import OF_TRAINING
 from dsv4._inputs.line_shapes import (
     CONVERSATION_FIELDS,
     LINE_FIELDS,
-    OF_TRAINING,
     PICTURE_FIELDS,
     SYSTEM_FIELDS,
 )
