@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsv4.dataset.example_encoder import chunk_bytes_for_packing, pack_examples
+from dsv4.dataset.example_packing import chunk_bytes_for_packing, pack_examples
 from dsv4.dataset.output_formats import TrainingExample
 
 LENGTH = 20

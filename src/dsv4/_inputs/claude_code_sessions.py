@@ -40,21 +40,12 @@ def _read(entries: Sequence[Entry]) -> list[AgentConversation]:
     found: list[AgentConversation] = []
     for branch, tree in trees.items():
         paths = list(tree.paths())
-        bodies = [shapes.body(path) for _, path in paths]
-        named = _with_branches("Claude Code", session, bodies)
-        for (leaf, _), one in zip(paths, named, strict=True):
+        for n, (leaf, path) in enumerate(paths, 1):
             own = "compacted" if leaf in compacted else branch
-            found.append(one._replace(branch=own or one.branch))
+            # The session stands at the last leaf.
+            name = own or ("main" if n == len(paths) else "branch")
+            found.append(AgentConversation("Claude Code", session, name, shapes.body(path)))
     return with_notes(found, [*[CUT] * len(cut), *_notes(entries)])
-
-
-def _with_branches(agent: str, session: str, bodies: Sequence[Body]) -> list[AgentConversation]:
-    """Conversations of a tree: the last leaf is where the session stands."""
-    last = len(bodies) - 1
-    return [
-        AgentConversation(agent, session, "main" if n == last else "branch", body)
-        for n, body in enumerate(bodies)
-    ]
 
 
 # Ends of answers that are not their own.

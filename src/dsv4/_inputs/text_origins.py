@@ -197,13 +197,13 @@ def tool_name(tool: object) -> str:
 # A place in a request, for errors and findings that name what the user wrote.
 
 
-def origins_of(body: object, read: Callable[[Any], Request], exact: bool = False) -> MessageOrigins:
+def origins_of(body: object, read: Callable[[Any], Request]) -> MessageOrigins:
     """The origins of the messages that `read` makes of a body."""
     marks = TextMarks(body)
     try:
-        return MessageOrigins(body, read(marks.value), marks, exact)
+        return MessageOrigins(body, read(marks.value), marks, exact=False)
     except Error:  # what is read of a text depends on what it says
-        return MessageOrigins(body, None, marks, exact)
+        return MessageOrigins(body, None, marks, exact=False)
 
 
 def place_in_body(location: Location, body: object, origins: MessageOrigins) -> Location:

@@ -22,10 +22,8 @@ from dsv4.dataset.dataset_reader import (
     ChunkSize,
     source_of,
 )
-from dsv4.dataset.example_encoder import (
-    EncodingJob,
-    chunk_bytes_for_packing,
-)
+from dsv4.dataset.example_encoder import EncodingJob
+from dsv4.dataset.example_packing import chunk_bytes_for_packing
 from dsv4.dataset.resumable_output import unfinished_files
 from dsv4.errors import Error, short_repr
 from dsv4.request import Request
