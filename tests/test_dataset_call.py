@@ -566,28 +566,6 @@ class TestLengths:
             assert ids[-1] == 1  # EOS
             assert row["loss_mask"][-1] == 1
 
-    @pytest.mark.parametrize("expand", [False, True])
-    def test_the_oldest_rounds_go_first(
-        self, tmp_path: Path, vocabulary: Path, expand: bool
-    ) -> None:
-        """What is left is what `fit` leaves, and the last turn is trained on."""
-        talk = [system("S"), *(turn for n in range(4) for turn in (user(f"{n}?"), assistant("!")))]
-        tokenizer, request = Tokenizer.load(vocabulary), dsv4.Request(talk, drop_thinking=False)
-        fitted = tokenizer.fit(request, 25)
-        assert fitted.removed == [1, 2, 3, 4]
-        body = {"messages": talk, "drop_thinking": False}
-        options: dict[str, Any] = {"max_length": 25, "too_long": "left", "expand": expand}
-        (row,) = encoded(tmp_path / "in.jsonl", [body], vocabulary, **options)
-        ids, weights = tokenizer.encode_masked(fitted.request.encode())
-        assert (row["input_ids"], row["loss_mask"]) == (ids, weights)
-
-    def test_a_round_that_is_too_long_is_left_out(self, tmp_path: Path, vocabulary: Path) -> None:
-        path, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
-        path.write_text(json.dumps([user("long " * 20), assistant("!")]))
-        options: Any = {"tokenizer": vocabulary, "jobs": 1, "max_length": 30, "too_long": "left"}
-        summary = encode_files([path], out, **options)
-        assert (summary.count("cut"), summary.count("too_long"), rows(out)) == (0, 1, [])
-
 
 class TestPacking:
     @pytest.mark.parametrize("jobs", [1, 2])
@@ -858,7 +836,7 @@ class TestImages:
         encode_files([pictures], out, tokenizer=v4_1_file, dialect="v4.1", jobs=1)
         assert [row["input_ids"].count(IMAGE_ID) for row in rows(out)] == [968, 968]
 
-    @pytest.mark.parametrize("changed", [{"expand": True}, {"max_length": 400, "too_long": "left"}])
+    @pytest.mark.parametrize("changed", [{"expand": True}, {"max_length": 1000, "too_long": "cut"}])
     def test_the_same_in_every_way_of_making_examples(
         self, tmp_path: Path, v4_1_file: str, pictures: Path, changed: Any
     ) -> None:

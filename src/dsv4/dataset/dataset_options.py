@@ -19,7 +19,7 @@ from dsv4.dataset.dataset_errors import DatasetError
 from dsv4.errors import short_repr
 from dsv4.types import DialectName, Effort, ToolInput
 
-TooLong: TypeAlias = Literal["fail", "drop", "cut", "left"]
+TooLong: TypeAlias = Literal["fail", "drop", "cut"]
 OnError: TypeAlias = Literal["fail", "skip"]
 OptionPath: TypeAlias = str | os.PathLike[str]
 
@@ -69,8 +69,7 @@ class DatasetOptions:
     too_long: TooLong = _option(
         "fail",
         "what to do with a longer example: treat it as a bad line (fail, the default), leave it "
-        "out (drop), cut it after the last complete turn of the model (cut), or take out its "
-        "oldest rounds (left)",
+        "out (drop), or cut it after the last complete turn of the model (cut)",
     )
     preferences: bool = _option(
         False,

@@ -234,9 +234,8 @@ def _check_answers(options: DatasetOptions) -> None:
     if options.trainer not in (None, "trl"):
         problem = f"found it for {options.trainer}, expected trl, or no trainer"
         raise DatasetError(f"{kind}: {problem}")
-    if options.too_long in ("cut", "left"):
-        problem = f"found {options.too_long} with {kind}, expected fail or drop"
-        raise DatasetError(f"too_long: {problem}")
+    if options.too_long == "cut":
+        raise DatasetError(f"too_long: found cut with {kind}, expected fail or drop")
 
 
 def _check_encoding(plan: DatasetPlan) -> None:

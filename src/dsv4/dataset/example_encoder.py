@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from bisect import bisect_left
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -26,7 +25,6 @@ from dsv4._encode.turns import NATIVE
 from dsv4._format.dialects import DEFAULT
 from dsv4._format.texts import UNSUPPORTED
 from dsv4._format.tokens import EOS, THINK_END, THINK_START
-from dsv4._images.image_source import identity
 from dsv4._inputs.input_files import (
     BYTE_ORDER_MARK,
     InputError,
@@ -57,10 +55,10 @@ from dsv4.dataset.dataset_statistics import (
 from dsv4.dataset.example_packing import pack_examples
 from dsv4.dataset.output_formats import AnswerExample, ColumnLayout, OutputRow, TrainingExample
 from dsv4.dataset.vision_rows import ROW_WRITERS, PicturedExample, check_spelled_tokens
-from dsv4.errors import EncodeError, Error, OptionError, mismatch
+from dsv4.errors import EncodeError, Error, mismatch
 from dsv4.request import Request
 from dsv4.tokens.masks import AttributedIds, Weigh, weigher
-from dsv4.tokens.tokenizer import Tokenizer, fit, model_from, sampled_stretches
+from dsv4.tokens.tokenizer import Tokenizer, model_from, sampled_stretches
 
 # Weights of messages.
 
@@ -146,8 +144,7 @@ class EncodingJob:
 class _Draft(NamedTuple):
     """An example before it is a row, and what it was encoded from.
 
-    `owned` goes on after the last of `ids` where the example was cut. `start` is the first message
-    that is trained on; None where the policy decides.
+    `owned` goes on after the last of `ids` where the example was cut.
     """
 
     ids: list[int]
@@ -155,7 +152,6 @@ class _Draft(NamedTuple):
     owned: AttributedIds
     request: Request
     prompt: Prompt
-    start: int | None = None
 
 
 @dataclass
@@ -386,9 +382,11 @@ class ChunkEncoder:
     def _draft(
         self, request: Request, prompt: Prompt, owned: AttributedIds, start: int | None = None
     ) -> _Draft:
+        """An example, of which the first message that is trained on is `start`; None where the
+        policy decides."""
         weigh = weigher(self.job.policy, owned.pieces) if start is None else model_from(start)
         mask = training_mask(owned, weigh, zero_weight_messages(list(request.messages)))
-        return _Draft(owned.ids, mask, owned, request, prompt, start)
+        return _Draft(owned.ids, mask, owned, request, prompt)
 
     def _fitting(self, draft: _Draft, tally: _ChunkTally) -> _Draft | None:
         """The example if it is short enough, or what is left of it."""
@@ -397,38 +395,19 @@ class ChunkEncoder:
             return draft
         if self.job.options.too_long == "fail":
             raise DatasetError(f"found {length} tokens, expected at most {most}")
-        shortened = None
         if self.job.options.too_long == "cut":
             shortened = self._cut_after_turn(draft, most)
-        elif self.job.options.too_long == "left":
-            shortened = self._without_oldest_rounds(draft, most)
-        if shortened is None or not any(shortened.mask):  # nothing is left to train on
-            tally.note(dataset_notes.TOO_LONG)
-            return None
-        tally.note(dataset_notes.CUT)
-        return shortened
+            if any(shortened.mask):
+                tally.note(dataset_notes.CUT)
+                return shortened
+        tally.note(dataset_notes.TOO_LONG)
+        return None
 
     def _cut_after_turn(self, draft: _Draft, most: int) -> _Draft:
         """What there is up to the end of the last turn of the model that fits."""
         eos = self._tokenizer.special_id(EOS)
         end = next((n for n in range(most, 0, -1) if draft.ids[n - 1] == eos), 0)
         return draft._replace(ids=draft.ids[:end], mask=draft.mask[:end])
-
-    def _without_oldest_rounds(self, draft: _Draft, most: int) -> _Draft | None:
-        """The conversation without the rounds that have to go, the oldest first."""
-        try:
-            fitted = fit(self._count_with(draft), draft.request, most)
-        except OptionError:  # even the last round is too long
-            return None
-        prompt = _sized_as(draft)(fitted.request.encode())
-        start = draft.start
-        if start is not None:
-            start -= bisect_left(fitted.removed, start)
-        return self._draft(fitted.request, prompt, self._attributed(prompt), start)
-
-    def _count_with(self, draft: _Draft) -> Callable[[Prompt], int]:
-        sized = _sized_as(draft)
-        return lambda prompt: len(self._attributed(sized(prompt)).ids)
 
     def _attributed(self, prompt: Prompt) -> AttributedIds:
         """The ids of a prompt, with all tokens of its images where their ids are known."""
@@ -452,7 +431,7 @@ class ChunkEncoder:
     ) -> Iterator[AnswerExample]:
         """Rows for a trainer that computes ids itself."""
         write = ROW_WRITERS[self.job.options.trainer or ""]
-        for ids, mask, owned, request, prompt, _ in drafts:
+        for ids, mask, owned, request, prompt in drafts:
             check_spelled_tokens(prompt)
             images = [picture_address(record, tally.folder) for record in prompt.images]
             for row in write(PicturedExample(request, prompt, owned, ids, mask, images)):
@@ -583,16 +562,6 @@ def _check_texts(prompt: Prompt, side: _EncodedSide, eos: int) -> None:
         raise EncodeError(("messages",), f"{problem}: the trainer trains on all of it")
     if side.ids[-1:] != [eos]:
         raise EncodeError(("messages",), "found an answer without its end, which the trainer adds")
-
-
-def _sized_as(draft: _Draft) -> Callable[[Prompt], Prompt]:
-    """Gives images the sizes that they have in a draft."""
-    sizes = {
-        identity(record): (grid.width, grid.height)
-        for record, grid in zip(draft.prompt.images, draft.prompt.image_grids, strict=True)
-        if grid is not None
-    }
-    return lambda prompt: prompt.with_image_sizes(lambda record: sizes.get(identity(record)))
 
 
 def _note_calls(conversation: CheckedConversation, tally: _ChunkTally) -> None:
