@@ -97,9 +97,7 @@ class DatasetPlan:
 
     @cached_property
     def format_name(self) -> str:
-        if self.options.format is None:
-            return output_format_for(self.output)
-        return output_formats.format_named(self.options.format)
+        return self.options.format or output_format_for(self.output)
 
     @cached_property
     def job(self) -> EncodingJob:

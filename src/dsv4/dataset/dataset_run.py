@@ -73,8 +73,8 @@ class Summary(RunCounts):
     format leaves out, examples that were cut or left out, answers without reasoning, copies.
     `counts` says more, if it was asked for.
 
-    `finished` says that the output is complete, `resumed_nothing` that an earlier run had completed
-    it, so that nothing was left to do.
+    `resumed_nothing` says that an earlier run had completed the output, so that nothing was left to
+    do.
     `worker_peak_mb` is the peak memory of each process, None where the system does not report it;
     `main_peak_mb` that of the process that reads and writes.
     """
@@ -83,7 +83,6 @@ class Summary(RunCounts):
     conversations_per_second: float = 0.0
     worker_peak_mb: list[float | None] = field(default_factory=list)
     main_peak_mb: float | None = None
-    finished: bool = True
     resumed_nothing: bool = False
 
     def count(self, kind: str) -> int:

@@ -225,18 +225,12 @@ def format_of_path(path: str) -> str:
     raise DatasetError(f"output: found {path}, expected a name that ends in one of {expected}")
 
 
-def format_named(name: str) -> str:
-    """The format of a name, which is the ending of its files."""
+def path_with_ending(path: str, name: str) -> str:
+    """An output's path, with the ending of its format, which has this for its name."""
     if not isinstance(name, str) or name not in DATASET_FORMATS:
         expected = ", ".join(DATASET_FORMATS)
         raise DatasetError(f"format: found {short_repr(name)}, expected one of {expected}")
-    return name
-
-
-def path_with_ending(path: str, name: str) -> str:
-    """An output's path, with the ending of its format."""
-    ending = f".{format_named(name)}"
-    return path if path == "-" or path.endswith(ending) else path + ending
+    return path if path == "-" or path.endswith(f".{name}") else f"{path}.{name}"
 
 
 _json = JSONEncoder(separators=(",", ":")).encode
