@@ -291,6 +291,7 @@ class TestOneLine:
                 ["http://127.0.0.1:1/v1/chat/completions", "--yes"],
                 "found the chat route in the URL",
             ),
+            (["http://127.0.0.1:1", "--yes", "--baseline", "README.md"], "README.md: not JSON"),
             (["--recorded", "README.md"], "no request with its prompt_tokens in it"),
             (["--compare", "README.md", "README.md"], "--compare: README.md: not JSON"),
         ],
@@ -304,6 +305,14 @@ class TestOneLine:
             for url, hinted in ((bare, True), (there.url, False)):
                 done = dsv4("verify", url, "--yes")
                 assert (done.returncode, b"most addresses end in /v1" in done.stderr) == (2, hinted)
+
+    @pytest.mark.parametrize("text", ['{"findings": 7}', "{}", "[]", "{broken"])
+    def test_a_baseline_that_is_none_costs_no_request(self, text: str, tmp_path: Path) -> None:
+        path = tmp_path / "report.json"
+        path.write_text(text)
+        with behaving(lambda send: None) as there:
+            assert "--baseline: " in refused("verify", there.url, "--yes", "--baseline", path)
+            assert there.received == []
 
     def test_a_key_does_not_go_to_another_machine_unencrypted(self, key_file: Path) -> None:
         complaint = refused("verify", "http://192.0.2.1/v1", "--yes", "--key-file", key_file)

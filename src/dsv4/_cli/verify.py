@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import sys
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dsv4._cli.command_output import DONE, FINDINGS, Failure, output, write_text
 from dsv4._cli.option_fields import argument, option, switch
+from dsv4._cli.server_options import ask_first, read_option_file, server_key
 from dsv4._inputs.input_files import os_error_reason
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 SECONDS = 60
 PARALLEL = 4
-KEY_VARIABLE = "DSV4_VERIFY_KEY"
 # Whatever ends a process, what was measured is reported.
 SIGNALS = ("SIGTERM", "SIGHUP")
 
@@ -44,6 +43,8 @@ class VerifyOptions:
     save: str | None = option(metavar="OUT")
     recorded: str | None = option(metavar="LOG")
     compare: list[str] | None = option(metavar=("A", "B"), nargs=2, action="store")
+    baseline: str | None = option(metavar="REPORT")
+    allow: list[str] = option(default=[], metavar="ID")
     matrix: bool = switch()
     exit_zero: bool = switch()
 
@@ -51,29 +52,27 @@ class VerifyOptions:
 def run(args: VerifyOptions) -> int:
     from dsv4.verify import ServerProblem
 
-    chosen = [args.url, args.recorded, args.compare, args.matrix or None]
-    if sum(each is not None for each in chosen) != 1:
-        found = "several" if any(chosen) else "none"
-        raise Failure(f"found {found}, expected one of a URL, --recorded, --compare or --matrix")
+    if args.matrix + sum(each is not None for each in (args.url, args.recorded, args.compare)) != 1:
+        raise Failure("expected one of a URL, --recorded, --compare or --matrix")
     if len(args.key_file) > max(len(_urls(args)), 1):
         raise Failure("--key-file: found more than there are servers, expected one for each")
     _check_groups(args.only)
+    _baseline(args)  # before anything is sent
     try:
         if args.matrix:
             return _print_matrix()
         if args.compare:
             return _compare(args, args.compare)
-        report = _recorded(args.recorded) if args.recorded else _measured(args, _urls(args)[0])
-        return _finish(args, report)
+        report = _measured(args, args.url) if args.url else _recorded(args.recorded or "")
+        return _finish(args, _with_known(args, report))
     except ServerProblem as problem:
         raise Failure(str(problem)) from None
 
 
 def _urls(args: VerifyOptions) -> list[str]:
     """The servers that requests go to."""
-    if args.url is not None:
-        return [args.url]
-    return [each for each in args.compare or () if each.startswith(("http://", "https://"))]
+    named = [args.url] if args.url else args.compare or []
+    return [each for each in named if each == args.url or each.startswith(("http://", "https://"))]
 
 
 def _check_groups(only: list[str]) -> None:
@@ -111,7 +110,7 @@ def _measured(args: VerifyOptions, url: str, number: int = 0) -> Report:
     if not number:
         requests, tokens = planned(mode, args.only, own)
         budget = f"{requests} requests and {args.tokens or tokens:,} prompt tokens at most"
-        _ask_first(f"{budget}.", args.yes)
+        ask_first(f"{budget}.", args.yes)
     is_terminal = sys.stderr is not None and sys.stderr.isatty()
 
     def progress(count: int, of: int) -> None:
@@ -135,19 +134,6 @@ def _measured(args: VerifyOptions, url: str, number: int = 0) -> Report:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
-def _ask_first(budget: str, yes: bool) -> None:
-    """The budget comes first. Without a terminal there is nobody to ask."""
-    if sys.stderr is not None:
-        print(budget, file=sys.stderr)
-    if yes:
-        return
-    if sys.stdin is None or not sys.stdin.isatty():
-        raise Failure("there is no terminal to ask whether to go on: expected --yes")
-    print("Go on? [y/N] ", end="", file=sys.stderr, flush=True)
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise Failure("nothing was sent")
-
-
 def _end_as_interrupted() -> None:
     """Has signals end a run as Ctrl-C does: with the report of what was done."""
 
@@ -163,23 +149,9 @@ def _server(args: VerifyOptions, url: str, number: int) -> HttpServer:
     from dsv4.verify import HttpServer
     from dsv4.verify.server_client import check_url
 
-    key = _key(args, number)
+    key = server_key(args.key_file, number, alone=len(_urls(args)) < 2)
     address = check_url(url, has_key=bool(key), insecure=args.insecure_http)
     return HttpServer(address, key, float(args.timeout))
-
-
-def _key(args: VerifyOptions, number: int) -> str:
-    """The key of the server with this number. No key goes to another server: the variable is for
-    one that is alone."""
-    if number < len(args.key_file):
-        path = args.key_file[number]
-        key = "" if path == "-" else _option_file(path, "--key-file")
-    else:
-        key = os.environ.get(KEY_VARIABLE, "") if len(_urls(args)) < 2 else ""
-    key = key.strip()
-    if any(not 0x20 < ord(character) < 0x7F for character in key):
-        raise Failure("--key-file: found characters that no key has, expected one line")
-    return key
 
 
 def _own_request(path: str | None) -> dict[str, Any] | None:
@@ -193,21 +165,12 @@ def _own_request(path: str | None) -> dict[str, Any] | None:
 
 def _loaded(path: str, option: str) -> dict[str, Any]:
     try:
-        value = json.loads(_option_file(path, option))
+        value = json.loads(read_option_file(path, option))
     except (ValueError, RecursionError):
         raise Failure(f"{option}: {path}: not JSON") from None
     if not isinstance(value, dict):
         raise Failure(f"{option}: {path}: found no object, expected one")
     return value
-
-
-def _option_file(path: str, option: str) -> str:
-    try:
-        with open(path, encoding="utf-8") as file:
-            return file.read()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = os_error_reason(error) if isinstance(error, OSError) else "not UTF-8"
-        raise Failure(f"{option}: {path}: {reason}") from None
 
 
 def _recorded(path: str) -> Report:
@@ -220,6 +183,21 @@ def _recorded(path: str) -> Report:
         raise Failure(f"--recorded: {path}: {os_error_reason(error)}") from None
     if not report.requests:
         raise Failure(f"--recorded: {path}: no request with its prompt_tokens in it")
+    return report
+
+
+def _with_known(args: VerifyOptions, report: Report) -> Report:
+    from dsv4.verify.known_faults import with_known
+
+    return with_known(report, args.allow, _baseline(args))
+
+
+def _baseline(args: VerifyOptions) -> dict[str, Any] | None:
+    if args.baseline is None:
+        return None
+    report = _loaded(args.baseline, "--baseline")
+    if not isinstance(report.get("findings"), list):
+        raise Failure(f"--baseline: {args.baseline}: found no findings, expected a file of --json")
     return report
 
 
