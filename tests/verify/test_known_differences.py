@@ -1,4 +1,4 @@
-"""Known differences."""
+"""Known differences, and several servers side by side."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from xml.etree import ElementTree
 
 import pytest
 from http_servers import served
-from running import dsv4
-from stand_ins import FORECASTER, StandIn, server
+from running import dsv4, refused
+from stand_ins import FORECASTER, VLLM, StandIn, server
 
 from dsv4.verify import Report, run
 from dsv4.verify.known_faults import with_known
 from dsv4.verify.report_views import report_junit
+from dsv4.verify.vendor_table import vendors_html, vendors_text
 
 FAULTY = server("dsv4", "v4-0731", "tools-compact")
+CLEAN = server("dsv4", "v4-0731")
 
 
 def report_on(client: Any, **options: Any) -> Report:
@@ -69,3 +71,32 @@ class TestKnownDifferences:
             assert dsv4(*asked, "--baseline", baseline).returncode == 0
             assert dsv4(*asked, "--allow", "tools-compact").returncode == 0
             assert dsv4(*asked, "--allow", "tools-sorted").returncode == 1
+
+
+class TestSideBySide:
+    def test_one_table_in_text_and_html(self, faulty: Report) -> None:
+        reports = {"http://a/v1": faulty, "http://b/v1": "no server answers <b>"}
+        text = vendors_text(reports)
+        (tools,) = [line.split() for line in text.splitlines() if line.startswith("tools")]
+        assert tools == ["tools", "fault", "not", "measured"]
+        assert "tools-compact: schemas are written without spaces" in text
+        page = vendors_html(reports)
+        assert "no server answers &lt;b&gt;" in page
+        (finding,) = [f for f in faulty.findings if f.verdict == "fault"]
+        assert f"tools-compact: {finding.message} ({finding.probe})</summary>" in page
+        assert page.count("<code>curl") == 1
+        assert "<b>" not in page
+
+    def test_each_server_gets_its_own_key_and_no_other(self, tmp_path: Path) -> None:
+        keys: dict[str, set[str]] = {"a": set(), "b": set()}
+        file = tmp_path / "key"
+        file.write_text("sk-of-a")
+        with served(StandIn(CLEAN), keys["a"]) as a, served(StandIn(VLLM), keys["b"]) as b:
+            options = ("--yes", "--only", "system", "--key-file", file, "--json", "-")
+            done = dsv4("verify", a, b, *options, variables={"DSV4_VERIFY_KEY": "sk-of-nobody"})
+        reports = json.loads(done.stdout)
+        assert [each["prompt"]["profile"] for each in reports] == ["dsv4", "vllm-0.32"]
+        assert keys == {"a": {"Bearer sk-of-a"}, "b": {""}}
+        assert "more than there are servers" in refused(
+            "verify", "http://x", "--key-file", file, "--key-file", file
+        )

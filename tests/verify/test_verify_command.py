@@ -226,21 +226,6 @@ class TestWithoutAServer:
         assert dsv4("verify", "--compare", before, after, "--exit-zero").returncode == 0
         assert ElementTree.parse(junit).getroot().get("failures") == "1"
 
-    def test_each_server_gets_its_own_key_and_no_other(self, tmp_path: Path) -> None:
-        keys: dict[str, set[str]] = {"a": set(), "b": set()}
-        file = tmp_path / "key"
-        file.write_text("sk-of-a")
-        first, second = StandIn(server("dsv4", "v4-0731")), StandIn(VLLM)
-        with served(first, keys["a"]) as a, served(second, keys["b"]) as b:
-            options = ("--yes", "--only", "system", "--key-file", file)
-            variables = {"DSV4_VERIFY_KEY": "sk-of-nobody"}
-            done = dsv4("verify", "--compare", a, b, *options, variables=variables)
-        assert b"profile: was dsv4, is vllm-0.32" in done.stdout
-        assert keys == {"a": {"Bearer sk-of-a"}, "b": {""}}
-        assert "more than there are servers" in refused(
-            "verify", "http://x", "--key-file", file, "--key-file", file
-        )
-
 
 class TestOneLine:
     """Whatever cannot be done is said in one line, with status 2."""

@@ -25,7 +25,7 @@ SIGNALS = ("SIGTERM", "SIGHUP")
 
 @dataclass(kw_only=True)
 class VerifyOptions:
-    url: str | None = argument("URL", "?")
+    url: list[str] = argument("URL", "*")
     model: str | None = option(metavar="NAME")
     key_file: list[str] = option(default=[], metavar="FILE")
     quick: bool = switch(group="mode")
@@ -52,8 +52,10 @@ class VerifyOptions:
 def run(args: VerifyOptions) -> int:
     from dsv4.verify import ServerProblem
 
-    if args.matrix + sum(each is not None for each in (args.url, args.recorded, args.compare)) != 1:
-        raise Failure("expected one of a URL, --recorded, --compare or --matrix")
+    chosen = [bool(args.url), args.recorded is not None, args.compare is not None, args.matrix]
+    if sum(chosen) != 1:
+        found = "several" if any(chosen) else "none"
+        raise Failure(f"found {found}, expected one of a URL, --recorded, --compare or --matrix")
     if len(args.key_file) > max(len(_urls(args)), 1):
         raise Failure("--key-file: found more than there are servers, expected one for each")
     _check_groups(args.only)
@@ -63,7 +65,9 @@ def run(args: VerifyOptions) -> int:
             return _print_matrix()
         if args.compare:
             return _compare(args, args.compare)
-        report = _measured(args, args.url) if args.url else _recorded(args.recorded or "")
+        if len(args.url) > 1:
+            return _side_by_side(args)
+        report = _recorded(args.recorded) if args.recorded else _measured(args, args.url[0])
         return _finish(args, _with_known(args, report))
     except ServerProblem as problem:
         raise Failure(str(problem)) from None
@@ -71,8 +75,8 @@ def run(args: VerifyOptions) -> int:
 
 def _urls(args: VerifyOptions) -> list[str]:
     """The servers that requests go to."""
-    named = [args.url] if args.url else args.compare or []
-    return [each for each in named if each == args.url or each.startswith(("http://", "https://"))]
+    compared = [each for each in args.compare or () if each.startswith(("http://", "https://"))]
+    return [*args.url, *compared]
 
 
 def _check_groups(only: list[str]) -> None:
@@ -109,8 +113,9 @@ def _measured(args: VerifyOptions, url: str, number: int = 0) -> Report:
     own = _own_request(args.request)
     if not number:
         requests, tokens = planned(mode, args.only, own)
+        each = " for each server" if len(args.url) > 1 else ""
         budget = f"{requests} requests and {args.tokens or tokens:,} prompt tokens at most"
-        ask_first(f"{budget}.", args.yes)
+        ask_first(f"{budget}{each}.", args.yes)
     is_terminal = sys.stderr is not None and sys.stderr.isatty()
 
     def progress(count: int, of: int) -> None:
@@ -199,6 +204,37 @@ def _baseline(args: VerifyOptions) -> dict[str, Any] | None:
     if not isinstance(report.get("findings"), list):
         raise Failure(f"--baseline: {args.baseline}: found no findings, expected a file of --json")
     return report
+
+
+def _side_by_side(args: VerifyOptions) -> int:
+    from dsv4.verify import ServerProblem
+    from dsv4.verify.vendor_table import vendors_html, vendors_text
+
+    reports: dict[str, Report | str] = {}
+    for number, url in enumerate(args.url):
+        try:
+            reports[url] = _with_known(args, _measured(args, url, number))
+        except ServerProblem as problem:
+            reports[url] = str(problem)
+    results = [each for each in reports.values() if not isinstance(each, str)]
+    if args.html is not None:
+        write_text(args.html, vendors_html(reports))
+    if args.json is not None and args.json != "-":
+        write_text(args.json, _vendors_json(reports))
+    with output() as file:
+        file.write(_vendors_json(reports) if args.json == "-" else vendors_text(reports))
+    if len(results) < len(reports) or any(report.too_little for report in results):
+        raise Failure("not all servers could be measured")
+    faulty = any(report.is_faulty for report in results)
+    return FINDINGS if faulty and not args.exit_zero else DONE
+
+
+def _vendors_json(reports: dict[str, Report | str]) -> str:
+    values = [
+        {"url": url, "problem": each} if isinstance(each, str) else each.to_dict()
+        for url, each in reports.items()
+    ]
+    return json.dumps(values, ensure_ascii=False, indent=2) + "\n"
 
 
 # What becomes of a report.

@@ -45,7 +45,8 @@ class VerifyReport:
     `verdict` says what explains the counts; `groups` has a standing for each group, `findings` the
     reasons. `evidence` names what the server offered; `notes` are sentences about the run itself.
     `own_word` is what the server says of itself. There is `too_little` of it where fewer than half
-    of the counts came that were asked for. `date` is when the run ended, in UTC; a log has none.
+    of the counts came that were asked for. `first_token_seconds` is how long the first streamed
+    answer took to begin. `date` is when the run ended, in UTC; a log has none.
     """
 
     url: str
@@ -60,6 +61,7 @@ class VerifyReport:
     notes: tuple[str, ...] = ()
     own_word: OwnWord = field(default_factory=OwnWord)
     too_little: bool = False
+    first_token_seconds: float | None = None
     date: str = ""
 
     @property
@@ -109,6 +111,7 @@ class VerifyReport:
             "notes": list(self.notes),
             "own_word": asdict(self.own_word),
             "too_little": self.too_little,
+            "first_token_seconds": self.first_token_seconds,
         }
 
 

@@ -221,6 +221,7 @@ class ServerRun:
             too_little=len({o.probe for o in sender.observations if o.tells}) * 2 < planned_counts
             and not sender.adapted,
             own_word=self._own_word,
+            first_token_seconds=sender.first_token,
             date=datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M"),
         )
         return without_key(report, sender.key)

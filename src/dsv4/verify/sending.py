@@ -129,6 +129,7 @@ class Sender:
         self.refusal = ""
         self.adapted: dict[str, Probe] = {}
         self.fingerprint = ""
+        self.first_token: float | None = None
         self.answers: list[BilledAnswer] = []
         self.settings = AnswerSettings()
         self.refuses_streams = self.leaves_streams_uncounted = False
@@ -355,6 +356,8 @@ class Sender:
             self.answers.append(BilledAnswer.of(probe, reply, usage_of(reply), most))
         self.completion += observation.completion_tokens
         self.fingerprint = self.fingerprint or _fingerprint(reply)
+        if reply.times and self.first_token is None:
+            self.first_token = reply.times[0]
         if reply.adapted:
             # `dsv4 heal` changed the request and says so: the count is another one's.
             for id in reply.adapted:
