@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from dsv4.verify.report import ServerFinding, Standing, VerifyReport
+from dsv4.verify.report import VerifyReport
+from dsv4.verify.server_findings import ServerFinding, Standing
 
 
 def with_known(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from dsv4.verify.report import GROUPS, NOT_EXPLAINED, ServerFinding, VerifyReport
+from dsv4.verify.report import GROUPS, VerifyReport
 from dsv4.verify.report_views import STYLE, headline, html_text, printable
+from dsv4.verify.server_findings import NOT_EXPLAINED, ServerFinding
 
 # A report, or why there is none.
 Reports = Mapping[str, VerifyReport | str]
