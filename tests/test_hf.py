@@ -404,6 +404,50 @@ def test_one_vocabulary_serves_all_tokenizers(monkeypatch: pytest.MonkeyPatch) -
 
 
 @needs_transformers
+class TestProcessors:
+    def test_text_and_ids(self) -> None:
+        processor = hf.install(new_processor("v4.1"))
+        text = processor.apply_chat_template([user("Hi")], add_generation_prompt=True)
+        assert text == str(dsv4.encode([user("Hi")], dialect="v4.1"))
+        found = processor.apply_chat_template(
+            [user("Hi<｜User｜>")], add_generation_prompt=True, tokenize=True, return_dict=True
+        )
+        assert found["input_ids"].count(128803) == 1
+        assert processor.tokenizer.apply_chat_template([user("Hi")], tokenize=False) + (
+            "<｜Assistant｜><think>"
+        ) == (text)
+
+    def test_images_go_to_the_processor(self) -> None:
+        processor = hf.install(new_processor("v4.1"))
+        messages = [user([{"type": "text", "text": "Look:"}, image("a.png")])]
+        found = processor.apply_chat_template(messages, tokenize=True, return_dict=True)
+        assert found["images"] == [["a.png"]]
+        expected = written(messages, dialect="v4.1")
+        assert processor.tokenizer.decode(found["input_ids"][0]) == expected
+
+    def test_text_that_the_processor_would_take_for_a_token(self) -> None:
+        processor = hf.install(new_processor("v4.1"))
+        messages = [user([{"type": "text", "text": "<｜User｜>"}, image("a.png")])]
+        with pytest.raises(dsv4.EncodeError, match=r"found <｜User｜> in a text beside images"):
+            processor.apply_chat_template(messages, tokenize=True)
+        assert "<｜User｜><｜User｜>" in processor.apply_chat_template(messages)
+
+
+def new_processor(dialect: str) -> Any:
+    """A processor that counts images, in place of one that looks at them."""
+    from transformers import ProcessorMixin
+
+    class Processor(ProcessorMixin):  # type: ignore[misc,unused-ignore]
+        attributes = ("tokenizer",)
+        tokenizer_class = "PreTrainedTokenizerFast"
+
+        def __call__(self, text: Any, images: Any, **named: Any) -> Any:
+            return {**self.tokenizer(text, **named), "images": images}
+
+    return Processor(tokenizer=small_tokenizer(dialect))
+
+
+@needs_transformers
 class TestInstalled:
     def test_the_method_is_ours(self) -> None:
         ours = hf.install(small_tokenizer())

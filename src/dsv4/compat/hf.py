@@ -201,12 +201,14 @@ def apply_chat_template(
 ) -> Any:
     """The prompt of a conversation, or of each in a list of them, as ids or as text.
 
-    `tokenizer` is a fast tokenizer of `transformers`; for text only it may be None. `dialect` is
-    recognised by it, unless you give one. `messages`, `tools` and the options of `transformers`
-    mean what they mean there; `docs/template.md` has the others. Returns what `transformers`
-    returns. Raises `EncodeError` with the place in `messages`, `OptionError` with the name of the
-    option, and `TypeError` for options that are not known.
+    `tokenizer` is a fast tokenizer of `transformers`, or a processor that has one; for text only
+    it may be None. `dialect` is recognised by it, unless you give one. `messages`, `tools` and the
+    options of `transformers` mean what they mean there; `docs/template.md` has the others. Returns
+    what `transformers` returns. Raises `EncodeError` with the place in `messages`, `OptionError`
+    with the name of the option, and `TypeError` for options that are not known.
     """
+    processor: Any = tokenizer
+    tokenizer = getattr(processor, "tokenizer", processor)
     _check_keywords(chat_template_kwargs)
     _check_outputs(tokenize, return_dict, return_assistant_tokens_mask)
     _check_ends(add_generation_prompt, continue_final_message, return_assistant_tokens_mask)
@@ -229,6 +231,8 @@ def apply_chat_template(
         return texts if batched else texts[0]
     masked = return_assistant_tokens_mask
     form = _OutputForm(padding, truncation, max_length, return_tensors, return_dict, masked)
+    if processor is not tokenizer and any(prompt.images for prompt in prompts):
+        return form.processed(processor, prompts)
     return form.encoded(tokenizer, prompts, batched, more)
 
 
@@ -254,6 +258,20 @@ class _OutputForm:
     tensors: str | None
     as_dict: bool
     masked: bool
+
+    def processed(self, processor: Any, prompts: list[Prompt]) -> Any:
+        """What a processor makes of prompts with images: it looks at them, and adds ids for
+        them."""
+        _check_for_processor(prompts, self.masked, self.truncation)
+        encoded = processor(
+            text=[str(prompt) for prompt in prompts],
+            images=[[_source(record) for record in prompt.images] for prompt in prompts],
+            padding=self.padding,
+            max_length=self.max_length,
+            add_special_tokens=False,
+            return_tensors=self.tensors,
+        )
+        return encoded if self.as_dict else encoded["input_ids"]
 
     def encoded(
         self, tokenizer: Any, prompts: list[Prompt], batched: bool, more: dict[str, Any]
@@ -288,11 +306,11 @@ def install(
 ) -> _Tokenizer:
     """Makes `apply_chat_template` and `parse_response` of a tokenizer ours, and returns it.
 
-    `dialect` is recognised by the vocabulary and by the name of the checkpoint, unless you give
-    one; `dialect_of` says which it is, and so does the log. `defaults` are options of
-    `apply_chat_template` for whoever calls it without them: reinforcement learning needs
-    `drop_thinking=False`, so that a turn stays what it was when more turns follow. Its
-    `chat_template` and `response_template` become ours, for programs that look there. Raises
+    `tokenizer` may be a processor too. `dialect` is recognised by the vocabulary and by the name
+    of the checkpoint, unless you give one; `dialect_of` says which it is, and so does the log.
+    `defaults` are options of `apply_chat_template` for whoever calls it without them: reinforcement
+    learning needs `drop_thinking=False`, so that a turn stays what it was when more turns follow.
+    Its `chat_template` and `response_template` become ours, for programs that look there. Raises
     `OptionError` for what is no tokenizer, `TypeError` for a default that is no option, and
     `VocabularyError` where the vocabulary does not fit the dialect.
     """
@@ -301,9 +319,11 @@ def install(
         raise TypeError(f"install() found {unknown[0]}, expected {', '.join(_DEFAULTS)}")
     if not hasattr(tokenizer, "apply_chat_template"):
         raise OptionError("tokenizer", mismatch(tokenizer, "a tokenizer of transformers"))
-    named = dialect_of(tokenizer, dialect)
+    named = dialect_of(getattr(tokenizer, "tokenizer", tokenizer), dialect)
     _log.info("%s gets prompts of the dialect %s", hf_tokenizers.name_of(tokenizer), named)
-    _install_on(tokenizer, named, defaults)
+    for one in (tokenizer, getattr(tokenizer, "tokenizer", None)):
+        if one is not None:
+            _install_on(one, named, defaults)
     return tokenizer
 
 
@@ -314,10 +334,11 @@ def _install_on(tokenizer: Any, dialect: Dialect, defaults: dict[str, Any]) -> N
     if dialect.name in TEMPLATED:
         tokenizer.chat_template = chat_template(dialect)
     # Partials of functions, because a tokenizer may be pickled or copied, and these with it.
+    apply = _apply_processor if hasattr(tokenizer, "tokenizer") else _apply_installed
     setattr(
         tokenizer,
         hf_tokenizers.INSTALLED,
-        partial(_apply_installed, tokenizer, dialect=dialect.name, **defaults),
+        partial(apply, tokenizer, dialect=dialect.name, **defaults),
     )
     tokenizer.response_template = response_template(dialect)
     tokenizer.parse_response = partial(
@@ -335,7 +356,8 @@ def _parse_installed(
     tools: Iterable[hf_tokenizers.HfTool] | None = None,
 ) -> Any:
     """With the parameters of the method that it replaces; `schema` has no use here."""
-    return parse_response(tokenizer, response, prefix=prefix, tools=tools, dialect=dialect)
+    inner = getattr(tokenizer, "tokenizer", tokenizer)
+    return parse_response(inner, response, prefix=prefix, tools=tools, dialect=dialect)
 
 
 def _apply_installed(
@@ -346,6 +368,23 @@ def _apply_installed(
 ) -> Any:
     """With the parameter names of the method that it replaces."""
     return apply_chat_template(tokenizer, conversation, tools, **options)
+
+
+def _apply_processor(
+    processor: object,
+    conversation: hf_tokenizers.Chats,
+    chat_template: str | None = None,
+    tools: Iterable[hf_tokenizers.HfTool] | None = None,
+    **options: Any,
+) -> Any:
+    """The same for a processor, whose method gives text unless it is asked for ids."""
+    options = {"tokenize": False, "return_dict": False, **options}
+    named = options.pop("processor_kwargs", None)
+    if named:
+        options["tokenizer_kwargs"] = {**named, **(options.get("tokenizer_kwargs") or {})}
+    if chat_template is not None:
+        options["chat_template"] = chat_template
+    return apply_chat_template(processor, conversation, tools, **options)
 
 
 # Options.
@@ -499,6 +538,25 @@ def _ids_and_masks(
     weighed = [ours.encode_masked(prompt, "assistant") for prompt in prompts]
     masks = [[int(weight) for weight in weights[part]] for _, weights in weighed]
     return [ids[part] for ids, _ in weighed], masks
+
+
+def _check_for_processor(prompts: list[Prompt], masked: bool, truncated: bool) -> None:
+    """A processor makes ids of the text itself: so not all that we do can be done with images."""
+    for prompt in prompts:
+        if prompt.special_text:
+            start, end = prompt.special_text[0]
+            problem = f"found {str(prompt)[start:end]} in a text beside images"
+            raise EncodeError(("messages",), f"{problem}, which a processor takes for the token")
+    if masked or truncated:
+        name = "return_assistant_tokens_mask" if masked else "truncation"
+        raise OptionError(name, "found it with images, expected a conversation without")
+
+
+def _source(record: object) -> object:
+    """Where an image is, or what it is."""
+    if not isinstance(record, dict):
+        return record
+    return next(record[name] for name in ("url", "data", "source") if record.get(name))
 
 
 def _aligned(

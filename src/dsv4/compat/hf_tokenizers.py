@@ -66,7 +66,8 @@ def dialect_of(tokenizer: object, wanted: DialectName | Dialect | None = None) -
 
 
 def name_of(tokenizer: object) -> str:
-    return str(getattr(tokenizer, "name_or_path", None) or "the given tokenizer")
+    inner = getattr(tokenizer, "tokenizer", tokenizer)
+    return str(getattr(inner, "name_or_path", None) or "the given tokenizer")
 
 
 def special_tokens_of(tokenizer: object) -> dict[str, int]:
