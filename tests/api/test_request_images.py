@@ -79,12 +79,16 @@ def test_an_image_is_an_image_in_every_protocol(protocol: Any, url: str) -> None
     assert str(written).count(PLACEHOLDER) == 2
 
 
-@each_row("source, url", [(s, u) for s in PROTOCOLS for u in (data_url(png()), ADDRESS)])
-def test_they_are_the_same_in_chat_completions(source: Any, url: str) -> None:
+@each_row(
+    "source, target, url",
+    [(s, t, u) for s in PROTOCOLS for t in PROTOCOLS for u in (data_url(png()), ADDRESS)],
+)
+def test_there_and_back(source: Any, target: Any, url: str) -> None:
     given = with_images(source, url)
+    converted = api.convert(given, source, target)
     read = [
         api.read(each, protocol=protocol, dialect="v4.1").request.encode()
-        for each, protocol in ((given, source), (api.convert(given, source), "chat"))
+        for each, protocol in ((given, source), (converted, target))
     ]
     assert read[0].text == read[1].text
     assert read[0].images == read[1].images
@@ -158,7 +162,7 @@ def test_the_id_of_a_file_is_refused(protocol: Any, image: dict[str, Any]) -> No
     with pytest.raises(api.ApiError, match="no files are kept"):
         api.read(asked, protocol=protocol, dialect="v4.1")
     assert "[Unsupported Image]" in prompt(protocol, asked, dialect="v4")
-    assert "[Unsupported Image]" in prompt("chat", api.convert(asked, protocol))
+    assert "[Unsupported Image]" in prompt("chat", api.convert(asked, protocol, "chat"))
 
 
 @each_row(
@@ -278,12 +282,14 @@ def test_or_they_are_refused(protocol: Any) -> None:
 
 
 @each_row("protocol", [(p,) for p in PROTOCOLS])
-def test_chat_completions_is_told_their_names(protocol: Any) -> None:
+def test_other_protocols_are_told_their_names(protocol: Any) -> None:
     given: Any = misplaced(protocol)
     whole = str(api.read(given, protocol=protocol, dialect="v4.1").request.encode())
-    read = api.read(api.convert(given, protocol), protocol="chat", dialect="v4.1")
-    assert str(read.request.encode()) == whole
-    assert (read.images, read.replaced_images) == (1, 0)
+    for target in PROTOCOLS:
+        converted = api.convert(given, protocol, target)
+        read = api.read(converted, protocol=target, dialect="v4.1")
+        assert str(read.request.encode()) == whole
+        assert (read.images, read.replaced_images) == (1, 0)
 
 
 def test_check_says_so() -> None:
@@ -311,7 +317,12 @@ def test_an_image_without_a_picture_counts_as_replaced_where_none_is_checked() -
     assert (read.images, read.replaced_images) == (1, 1)
 
 
-def test_the_detail_goes_along() -> None:
-    converted = api.convert(with_images("responses", ADDRESS), "responses")
-    (shown,) = [part for part in converted["messages"][0]["content"] if part["type"] == "image_url"]
-    assert shown["image_url"]["detail"] == "high"
+@each_row("source, target", [("chat", "responses"), ("responses", "chat")])
+def test_the_detail_goes_to_protocols_that_have_it(source: Any, target: Any) -> None:
+    converted = api.convert(with_images(source, ADDRESS), source, target)
+    (shown,) = [
+        part
+        for part in converted["messages" if target == "chat" else "input"][0]["content"]
+        if part["type"] in ("image_url", "input_image")
+    ]
+    assert (shown if target == "responses" else shown["image_url"])["detail"] == "high"

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from serving import first_is_smoke
 from test_playground_pasted import png
 
 from completions import declared
@@ -73,9 +74,10 @@ def fresh(request: pytest.FixtureRequest) -> None:
 
 
 class TestTalk:
-    @pytest.mark.smoke
-    def test_a_round_trip_with_a_call(self, open_page: Callable[..., Any]) -> None:
+    @pytest.mark.parametrize("protocol", first_is_smoke(PROTOCOLS))
+    def test_a_round_trip_with_a_call(self, open_page: Callable[..., Any], protocol: str) -> None:
         tab = opened(open_page)
+        tab.get_by_label("Protocol").select_option(protocol)
         tab.get_by_label("Offer tools").check()
         say(tab, "RUN: ls -l")
         tab.wait_for_selector(".spoken.assistant .called")
@@ -125,14 +127,14 @@ class TestTalk:
 
     def test_a_link_brings_the_conversation_back(self, open_page: Callable[..., Any]) -> None:
         tab = opened(open_page)
-        tab.get_by_label("Effort").select_option("low")
+        tab.get_by_label("Protocol").select_option("messages")
         say(tab, "Hello there")
         tab.wait_for_selector(".spoken.assistant:not(.coming) .content")
         tab.wait_for_function("() => location.hash.length > 60")
         tab.wait_for_timeout(400)
         answer = tab.locator(".spoken.assistant .content").inner_text()
         again = opened(lambda fragment, **o: open_page(tab.url.partition("/playground/")[2], **o))
-        assert again.get_by_label("Effort").input_value() == "low"
+        assert again.get_by_label("Protocol").input_value() == "messages"
         assert again.locator(".spoken.user").inner_text().endswith("Hello there")
         assert again.locator(".spoken.assistant .content").inner_text() == answer
         again.get_by_role("button", name="New conversation").click()

@@ -81,5 +81,5 @@ def test_nobody_is_sent_to_a_file_of_the_repository() -> None:
 
 def test_every_page_that_a_reader_is_sent_to_exists() -> None:
     named = {page for _, text in all_shown_texts() for page in SENT_TO.findall(text)}
-    assert {"why-dsml", "errors", "playground-guide"} <= named
+    assert {"why-dsml", "format", "recovery", "playground-guide"} <= named
     assert named - {"NAME"} <= set(doc_pages())

@@ -32,28 +32,59 @@ const EXPECTED = {
   tool_calls: [{ id: "c1", type: "function", function: { name: "ls", arguments: '{"a":1}' } }],
 };
 const chat = (delta, rest = {}) => ({ choices: [{ delta, finish_reason: null, ...rest }] });
-const FRAMES = [
-  chat({ reasoning_content: "Hm." }),
-  chat({ content: "Let me " }),
-  chat({ content: "look." }),
-  chat({ tool_calls: [{ index: 0, id: "c1", function: { name: "ls", arguments: "" } }] }),
-  chat({ tool_calls: [{ index: 0, function: { arguments: '{"a":1}' } }] }),
-  chat({}, { finish_reason: "tool_calls" }),
-  { choices: [], usage: { prompt_tokens: 3, completion_tokens: 4 } },
-];
+const FRAMES = {
+  chat: [
+    chat({ reasoning_content: "Hm." }),
+    chat({ content: "Let me " }),
+    chat({ content: "look." }),
+    chat({ tool_calls: [{ index: 0, id: "c1", function: { name: "ls", arguments: "" } }] }),
+    chat({ tool_calls: [{ index: 0, function: { arguments: '{"a":1}' } }] }),
+    chat({}, { finish_reason: "tool_calls" }),
+    { choices: [], usage: { prompt_tokens: 3, completion_tokens: 4 } },
+  ],
+  responses: [
+    { type: "response.reasoning_text.delta", delta: "Hm." },
+    { type: "response.output_text.delta", delta: "Let me look." },
+    {
+      type: "response.output_item.added",
+      output_index: 2,
+      item: { type: "function_call", call_id: "c1", name: "ls", arguments: "" },
+    },
+    { type: "response.function_call_arguments.delta", output_index: 2, delta: '{"a":1}' },
+    { type: "response.completed", response: { usage: { input_tokens: 3, output_tokens: 4 } } },
+  ],
+  messages: [
+    { type: "content_block_delta", index: 0, delta: { type: "thinking_delta", thinking: "Hm." } },
+    { type: "content_block_delta", index: 1, delta: { type: "text_delta", text: "Let me look." } },
+    { type: "content_block_start", index: 2, content_block: { type: "tool_use", id: "c1", name: "ls" } },
+    { type: "content_block_delta", index: 2, delta: { type: "input_json_delta", partial_json: '{"a":1}' } },
+    {
+      type: "message_delta",
+      delta: { stop_reason: "tool_use" },
+      usage: { input_tokens: 1, cache_read_input_tokens: 2, output_tokens: 4 },
+    },
+  ],
+};
 
-test("frames become the message", () => {
-  const answer = new Answer();
-  for (const frame of FRAMES) answer.write(frame);
-  assert.deepEqual(answer.message, EXPECTED);
-  assert.deepEqual(answer.usage, [3, 4]);
-  assert.notEqual(answer.finish, null);
-});
+for (const [protocol, frames] of Object.entries(FRAMES))
+  test(`frames of ${protocol} become the message`, () => {
+    const answer = new Answer(protocol);
+    for (const frame of frames) answer.write(frame);
+    assert.deepEqual(answer.message, EXPECTED);
+    assert.deepEqual(answer.usage, [3, 4]);
+    assert.notEqual(answer.finish, null);
+  });
 
 test("an error in the stream is kept", () => {
-  const answer = new Answer();
-  answer.write({ error: { message: "broken" } });
-  assert.equal(answer.problem, "broken");
+  for (const [protocol, frame] of [
+    ["chat", { error: { message: "broken" } }],
+    ["responses", { type: "response.failed", response: { error: { message: "broken" } } }],
+    ["messages", { type: "error", error: { message: "broken" } }],
+  ]) {
+    const answer = new Answer(protocol);
+    answer.write(frame);
+    assert.equal(answer.problem, "broken");
+  }
 });
 
 test("control characters and marks of direction are shown as signs", () => {

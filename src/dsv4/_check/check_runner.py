@@ -289,7 +289,7 @@ def _as_body(body: object) -> dict[str, Any]:
         return {"messages": body}
     if isinstance(body, dict):
         protocol = recognise(body).protocol
-        return body if protocol == "chat" else convert(body, protocol)
+        return body if protocol == "chat" else convert(body, protocol, "chat")
     assert isinstance(body, Request)
     options = {name: getattr(body, option) for name, option in CHAT_OPTION_NAMES.items()}
     fields = {name: value for name, value in options.items() if value}

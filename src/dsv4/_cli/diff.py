@@ -222,7 +222,7 @@ def run_profile_diff(args: DiffOptions) -> int:
     servers = [shared.profile_option(name) for name in args.profile]
     body = _only_body(args.a)
     protocol = recognise(body).protocol
-    body = body if protocol == "chat" else convert(body, protocol)
+    body = body if protocol == "chat" else convert(body, protocol, "chat")
     compared = compare(body, *servers, dialect=_profile_dialect(args, body))
     lines = _comparison_lines(compared, Paint(args.color))
     _print([_comparison_json(compared)] if args.json else lines)

@@ -20,8 +20,8 @@ from dsv4._playground.page_problem import (
 from dsv4._playground.pasted_text import recognised, source_of
 from dsv4._playground.provenance import JsonSource
 from dsv4._why.pasted_kinds import PastedSession
-from dsv4.api import ApiError, ApiRequest, Settings, read
-from dsv4.api.api_request import chosen_dialect
+from dsv4.api import ApiError, ApiRequest, Settings, convert, read
+from dsv4.api.api_request import ProtocolName, chosen_dialect
 from dsv4.api.body_reader import recognise
 from dsv4.api.ignored_fields import server_fields
 from dsv4.errors import Error, Location, mismatch
@@ -142,15 +142,22 @@ def location_in_source(location: Location, value: object) -> Location:
     return place_in_own_body(location, value)
 
 
+PROTOCOL_PATHS: dict[ProtocolName, str] = {
+    "chat": "v1/chat/completions",
+    "responses": "v1/responses",
+    "messages": "v1/messages",
+}
 _LIVE_EFFORTS = ("none", "low", "high", "max")
 
 
 def live_request(body: Mapping[str, Any], context: PlaygroundContext) -> dict[str, Any]:
     """What the Live view sends for a conversation, and where.
 
-    `body` has the `messages` and `tools` of a conversation as Chat Completions has them, and the
-    `effort` ("none" is no thinking; the server's own if not given). Raises a `PageProblem`.
+    `body` has the `messages` and `tools` of a conversation as Chat Completions has them, the
+    `protocol` to ask in, and the `effort` ("none" is no thinking; the server's own if not given).
+    Raises a `PageProblem`, or what `convert` raises.
     """
+    protocol: ProtocolName = choice_field(body, "protocol", tuple(PROTOCOL_PATHS), "chat")
     effort = choice_field(body, "effort", _LIVE_EFFORTS, None)
     messages, tools = body.get("messages"), body.get("tools")
     if not isinstance(messages, list) or not messages:
@@ -165,7 +172,8 @@ def live_request(body: Mapping[str, Any], context: PlaygroundContext) -> dict[st
     elif effort is not None:
         chat_body["thinking"] = {"type": "enabled"}
         chat_body["reasoning_effort"] = effort
-    return {"path": "v1/chat/completions", "body": chat_body}
+    sent = chat_body if protocol == "chat" else convert(chat_body, "chat", protocol)
+    return {"path": PROTOCOL_PATHS[protocol], "body": sent}
 
 
 @dataclass(frozen=True)

@@ -424,7 +424,7 @@ def chat_body(value: object, protocol: SourceProtocol) -> Any:
     if protocol == "file" or protocol == "chat":
         return {"messages": value} if isinstance(value, list) else value
     assert isinstance(value, dict)  # it was read in its protocol
-    return convert(value, protocol)
+    return convert(value, protocol, "chat")
 
 
 def _decoded_prompt(text: str, dialect: str) -> Prompt:

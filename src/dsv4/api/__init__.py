@@ -14,7 +14,7 @@ from dsv4.api.body_reader import read
 from dsv4.api.errors import ApiError, ContextOverflow
 from dsv4.api.event_writer import Usage
 from dsv4.api.neutral_request import Sampling, ToolName
-from dsv4.api.protocols import convert
+from dsv4.api.protocols import convert, left_out
 
 __all__ = [
     "ApiError",
@@ -26,6 +26,7 @@ __all__ = [
     "Usage",
     "chat",
     "convert",
+    "left_out",
     "messages",
     "read",
     "responses",

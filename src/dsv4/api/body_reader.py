@@ -184,7 +184,7 @@ def _read_released(
     """A conversation as the released encoder reads it."""
     body = value
     if isinstance(value, dict) and protocol != "chat":
-        body = convert(value, protocol)
+        body = convert(value, protocol, "chat")
     fields = body if isinstance(body, dict) else {}
     model = fields.get("model")
     try:

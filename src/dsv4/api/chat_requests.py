@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import marshal
 from typing import Any, cast
 
@@ -20,7 +19,7 @@ from dsv4.api.messages_requests import read_user_blocks
 from dsv4.api.neutral_request import NeutralRequest, RequestTool, RequestTools
 from dsv4.api.request_content import BlockReader, Content
 from dsv4.api.request_fields import OFF, Body, Check, JsonObject, clean, is_clean, json_body
-from dsv4.types import DialectName, TextPartParam
+from dsv4.types import DialectName
 
 # A body -> a neutral request.
 
@@ -486,12 +485,15 @@ def _combine_thinking(fields: JsonObject) -> None:
 # A neutral request -> a body.
 
 
+PROTOCOL_TITLE = "Chat Completions"
+
+
 def dump_chat_request(request: NeutralRequest) -> dict[str, Any]:
     """The body. Raises `ApiError` for what Chat Completions cannot say."""
     messages = [_dump_message(message) for message in neutral.joined_turns(request)]
     if messages[-1]["role"] == "assistant":
         messages[-1]["prefix"] = True
-    tools = [_dump_tool(tool) for tool in _function_tools(request)]
+    tools = [_dump_tool(tool) for tool in neutral.function_tools(request, PROTOCOL_TITLE)]
     thinking = neutral.thinking_choice(request)
     return neutral.without_nulls(
         model=request.model,
@@ -535,50 +537,29 @@ def _dump_assistant(message: neutral.AssistantEntry) -> JsonObject:
     fields: JsonObject = {"role": "assistant", "content": message.get("content") or ""}
     if thinking := message.get("reasoning_content"):
         fields["reasoning_content"] = thinking
-    if calls := message.get("tool_calls"):
-        fields["tool_calls"] = list(map(_dump_call, calls))
+    calls = [_dump_call(call) for call in neutral.function_calls(message, PROTOCOL_TITLE)]
+    if calls:
+        fields["tool_calls"] = calls
     return fields
 
 
 def _dump_call(call: contents.HistoryCall) -> JsonObject:
-    name, arguments = call["function"]["name"], call["function"]["arguments"]
-    if "namespace" in call:
-        raise _not_said(f"a call of {name!r} in a namespace", "input")
-    if not isinstance(arguments, str):
-        arguments = json.dumps(arguments, ensure_ascii=False)
+    function = call["function"]
+    arguments = neutral.arguments_text(function["arguments"])
     return {
         "id": call["id"],
         "type": "function",
-        "function": {"name": name, "arguments": arguments},
+        "function": {"name": function["name"], "arguments": arguments},
     }
-
-
-def _not_said(found: str, path: str) -> ApiError:
-    return ApiError(f"found {found}, which Chat Completions cannot say", path=path)
 
 
 def _dump_content(content: Content) -> str | list[JsonObject]:
     if isinstance(content, str):
         return content
     return [
-        {field: value for field, value in _sayable(block).items() if field != "path"}
-        for block in content
+        {field: value for field, value in block.items() if field != "path"}
+        for block in contents.sayable(content)
     ]
-
-
-def _sayable(block: TextPartParam | contents.ImageBlock) -> TextPartParam | contents.ImageBlock:
-    return block if block["type"] == "text" else contents.maybe_missing(block)
-
-
-def _function_tools(request: NeutralRequest) -> list[RequestTool]:
-    """The tools that are shown. Only functions can be said."""
-    allowed = request.choice.allowed
-    tools = [t for t in request.declared.tools if allowed is None or t.key in allowed]
-    for tool in tools:
-        if tool.kind == "custom" or tool.namespace is not None:
-            what = "a custom tool" if tool.kind == "custom" else "a tool of a namespace"
-            raise _not_said(what, tool.path)
-    return tools
 
 
 def _dump_tool(tool: RequestTool) -> dict[str, Any]:

@@ -1,9 +1,11 @@
-"""Messages requests: a body is read into a neutral request."""
+"""Messages requests: a body is read into a neutral request, and dumped from one."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Literal
+import re
+from collections.abc import Iterable, Mapping
+from itertools import groupby
+from typing import Any, Literal
 
 from dsv4._format.dialects import Dialect
 from dsv4.api import neutral_request as neutral
@@ -13,7 +15,7 @@ from dsv4.api.api_request import DEFAULT_SETTINGS, ApiRequest, ApiSettings, reso
 from dsv4.api.errors import ApiError, wrong
 from dsv4.api.neutral_request import NeutralRequest, RequestTool, RequestTools
 from dsv4.api.request_content import BlockContent, BlockReader, Content
-from dsv4.api.request_fields import Body, Check, JsonObject, clean, json_body
+from dsv4.api.request_fields import OFF, Body, Check, JsonObject, clean, json_body
 from dsv4.types import DialectName
 
 # A body -> a neutral request.
@@ -288,3 +290,146 @@ FIELDS: dict[str, tuple[str, Check]] = {
     "metadata": ("user", _read_user_id),
     **request_fields.unsupported_fields("messages"),
 }
+
+
+# A neutral request -> a body.
+
+
+PROTOCOL_TITLE = "Messages"
+CHOICE_TYPES = {mode: kind for kind, mode in CHOICE_MODES.items()}
+_DATA_URL = re.compile(r"data:([^;,]+);base64,(.*)", re.DOTALL)
+
+
+def dump_messages_request(request: NeutralRequest) -> dict[str, Any]:
+    """The body. Raises `ApiError` for what Messages cannot say."""
+    system, messages = _dump_conversation(list(neutral.joined_turns(request)))
+    thinking = neutral.thinking_choice(request)
+    switch = None if thinking is None else {"type": "adaptive" if thinking else "disabled"}
+    output = neutral.without_nulls(
+        effort=None if request.effort == OFF or thinking is False else request.effort,
+        format=_dump_format(request.format),
+    )
+    return neutral.without_nulls(
+        model=request.model,
+        system=system or None,
+        messages=messages,
+        max_tokens=request.max_tokens or _max_tokens(request, thinking),
+        tools=[_dump_tool(tool) for tool in neutral.function_tools(request, PROTOCOL_TITLE)]
+        or None,
+        tool_choice=_dump_choice(request.choice, request.parallel),
+        thinking=switch,
+        output_config=output or None,
+        stop_sequences=list(request.stop) or None,
+        stream=request.stream or None,
+        temperature=request.sampling.temperature,
+        top_p=request.sampling.top_p,
+        top_k=request.sampling.top_k,
+        metadata={"user_id": request.user} if request.user is not None else None,
+    )
+
+
+def _max_tokens(request: NeutralRequest, thinking: bool | None) -> int:
+    """Messages has no default for it: so it says ours."""
+    if thinking is False:
+        return DEFAULT_SETTINGS.max_tokens
+    most = request.effort in ("max", "ultra")
+    return DEFAULT_SETTINGS.max_tokens_max_effort if most else DEFAULT_SETTINGS.max_tokens_thinking
+
+
+def _dump_conversation(messages: list[neutral.Entry]) -> tuple[list[JsonObject], list[JsonObject]]:
+    """System texts of the beginning, and everything else: one message for each turn."""
+    first = 0
+    while first < len(messages) - 1 and messages[first]["role"] == "system":
+        first += 1
+    system = [{"type": "text", "text": message["content"]} for message in messages[:first]]
+    turns: list[JsonObject] = []
+    for is_user, run in groupby(messages[first:], _is_user):
+        if is_user:
+            turns.append({"role": "user", "content": _dump_user(run)})
+        else:
+            turns += (_dump_other(message) for message in run)
+    return system, turns
+
+
+def _is_user(message: neutral.Entry) -> bool:
+    """Whether a message belongs to the user's side: results are blocks of the user's messages."""
+    return message["role"] in ("user", "tool")
+
+
+def _dump_other(message: neutral.Entry) -> JsonObject:
+    if message["role"] == "assistant":
+        return {"role": "assistant", "content": _dump_assistant(message)}
+    return {"role": message["role"], "content": message["content"]}
+
+
+def _dump_user(run: Iterable[neutral.Entry]) -> list[JsonObject]:
+    blocks: list[JsonObject] = []
+    for message in run:
+        content = _dump_content(message["content"])
+        if message["role"] == "tool":
+            result: JsonObject = {"type": "tool_result", "content": content}
+            if message["tool_call_id"] is not None:
+                result["tool_use_id"] = message["tool_call_id"]
+            blocks.append(result)
+        else:
+            blocks += content
+    return blocks
+
+
+def _dump_content(content: Content) -> list[JsonObject]:
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return [
+        dict(block) if block["type"] == "text" else _dump_image(block)
+        for block in contents.sayable(content)
+    ]
+
+
+def _dump_image(block: contents.ImageBlock) -> JsonObject:
+    url = block["image_url"]["url"]
+    data = _DATA_URL.fullmatch(url)
+    if data is None:
+        return {"type": "image", "source": {"type": "url", "url": url}}
+    source = {"type": "base64", "media_type": data.group(1), "data": data.group(2)}
+    return {"type": "image", "source": source}
+
+
+def _dump_assistant(message: neutral.AssistantEntry) -> list[JsonObject]:
+    blocks: list[JsonObject] = []
+    if thinking := message.get("reasoning_content"):
+        signature = (message.get("marks") or (neutral.mark_id(""),))[0]
+        blocks.append({"type": "thinking", "thinking": thinking, "signature": signature})
+    if message.get("content"):
+        blocks.append({"type": "text", "text": message["content"]})
+    for call in neutral.function_calls(message, PROTOCOL_TITLE):
+        function = call["function"]
+        arguments = neutral.arguments_object(function["arguments"])
+        block = {"type": "tool_use", "id": call["id"], "name": function["name"], "input": arguments}
+        blocks.append({field: value for field, value in block.items() if value is not None})
+    return blocks
+
+
+def _dump_tool(tool: RequestTool) -> dict[str, Any]:
+    return neutral.without_nulls(
+        name=tool.name,
+        description=tool.description,
+        input_schema=tool.parameters,
+        strict=tool.strict,
+    )
+
+
+def _dump_choice(choice: neutral.NeutralToolChoice, parallel: bool | None) -> dict[str, Any] | None:
+    if choice.mode == "auto" and parallel is not False:
+        return None
+    fields: dict[str, Any] = {"type": CHOICE_TYPES[choice.mode]}
+    if choice.tool is not None:
+        fields["name"] = choice.tool[1]
+    if parallel is False:
+        fields["disable_parallel_tool_use"] = True
+    return fields
+
+
+def _dump_format(form: neutral.AnswerFormat | None) -> dict[str, Any] | None:
+    if form is None:
+        return None
+    return {"type": "json_schema", "schema": form.schema or {"type": "object"}}

@@ -1,15 +1,16 @@
 """A request in no protocol's words: what it asks for, the tools it declares, and what is
 needed to write it again.
 
-Every protocol is read into a `NeutralRequest`, and Chat Completions is written from one, so a
-request is converted without being understood any further. Whatever depends on the dialect or the
-server's settings comes later, in `api_request.py`.
+Every protocol is read into a `NeutralRequest` and can be written from one, so a request is
+converted without being understood any further. Whatever depends on the dialect or the server's
+settings comes later, in `api_request.py`.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import json
 import marshal
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -592,6 +593,33 @@ def joined_turn(first: AssistantEntry, second: AssistantEntry) -> AssistantEntry
         kept = {field: part[field] for field in KEPT_FIELDS if field in part}  # type: ignore[literal-required]
         turn.update(cast("AssistantEntry", kept))
     return turn
+
+
+def function_tools(request: NeutralRequest, protocol: str) -> list[RequestTool]:
+    """The tools that are shown, in a protocol that has only functions."""
+    allowed = request.choice.allowed
+    tools = [t for t in request.declared.tools if allowed is None or t.key in allowed]
+    for tool in tools:
+        if tool.kind == "custom" or tool.namespace is not None:
+            what = "a custom tool" if tool.kind == "custom" else "a tool of a namespace"
+            raise ApiError(f"found {what}, which {protocol} cannot say", path=tool.path)
+    return tools
+
+
+def function_calls(message: AssistantEntry, protocol: str) -> list[HistoryCall]:
+    """The calls of a turn, in a protocol that has no namespaces."""
+    calls = list(message.get("tool_calls", ()))
+    for call in calls:
+        if "namespace" in call:
+            name = call["function"]["name"]
+            problem = f"found a call of {name!r} in a namespace, which {protocol} cannot say"
+            raise ApiError(problem, path="input")
+    return calls
+
+
+def arguments_text(arguments: contents.Arguments) -> str:
+    """Arguments as text."""
+    return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
 
 
 def arguments_object(arguments: contents.Arguments) -> JsonObject:

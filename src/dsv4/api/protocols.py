@@ -1,5 +1,5 @@
-"""The protocols by name: the functions that each has; and a request of any, written in Chat
-Completions.
+"""The protocols by name: the functions that each has, the fields of its requests that are read,
+so that an answer can name those that are not; and a request of one written as one of another.
 """
 
 from __future__ import annotations
@@ -14,10 +14,16 @@ from dsv4.api import neutral_request as neutral
 from dsv4.api.api_request import ApiRequest, ApiSettings, ProtocolName, check_end
 from dsv4.api.chat_requests import dump_chat_request, neutral_chat_request
 from dsv4.api.errors import ApiError, wrong
-from dsv4.api.messages_requests import neutral_messages_request
+from dsv4.api.messages_requests import (
+    dump_messages_request,
+    neutral_messages_request,
+)
 from dsv4.api.request_content import HistoryCall
 from dsv4.api.request_fields import Body, JsonObject, json_body
-from dsv4.api.responses_requests import neutral_responses_request
+from dsv4.api.responses_requests import (
+    dump_responses_request,
+    neutral_responses_request,
+)
 from dsv4.types import DialectName
 
 
@@ -69,7 +75,7 @@ def protocol_of_client(headers: Mapping[str, str], otherwise: ProtocolName = "ch
     return PROTOCOLS["messages" if "anthropic-version" in headers else otherwise]
 
 
-# A request of any protocol, written in Chat Completions.
+# A request of one protocol, written as a request of another.
 
 
 # Chat servers know neither namespaces nor custom tools. For them, tools get the names,
@@ -125,10 +131,18 @@ def _flat_call(call: HistoryCall) -> HistoryCall:
     return {"id": call["id"], "type": "function", "function": {**function, "name": name}}
 
 
+# From any protocol to any other.
+
+
 READERS: dict[ProtocolName, Callable[[JsonObject], neutral.NeutralRequest]] = {
     "chat": neutral_chat_request,
     "responses": neutral_responses_request,
     "messages": neutral_messages_request,
+}
+DUMPERS: dict[ProtocolName, Callable[[neutral.NeutralRequest], JsonObject]] = {
+    "chat": dump_chat_request,
+    "responses": dump_responses_request,
+    "messages": dump_messages_request,
 }
 
 
@@ -152,19 +166,60 @@ def marked_chat_body(body: JsonObject, source: ProtocolName) -> tuple[JsonObject
     return dump_chat_request(flat), marks
 
 
-def convert(body: Body, source: ProtocolName) -> dict[str, Any]:
-    """A request of any protocol, written in Chat Completions.
+# What a protocol has no field for, by the names that all protocols share.
+_SAMPLING_OF_CHAT = ("seed", "presence_penalty", "frequency_penalty", "logit_bias")
+_NOT_SAID: Mapping[ProtocolName, tuple[str, ...]] = {
+    "chat": (),
+    "responses": ("stop", "n", "top_k", *_SAMPLING_OF_CHAT),
+    "messages": ("n", "logprobs", "top_logprobs", "cache_key", *_SAMPLING_OF_CHAT),
+}
+# Where a protocol has another name for one of these.
+_OWN_NAMES: Mapping[ProtocolName, Mapping[str, str]] = {
+    "chat": {"cache_key": "prompt_cache_key"},
+    "responses": {"cache_key": "prompt_cache_key", "logprobs": "include"},
+    "messages": {"stop": "stop_sequences"},
+}
 
-    `body` is bytes of JSON, or what they say, which is not changed; `source` is the protocol it is
-    in: `"chat"`, `"responses"` or `"messages"`. The result gives the same prompt. Raises `ApiError`
-    for a body that cannot be read, and where the prompt depends on something that Chat Completions
-    cannot say.
+
+def left_out(body: Body, source: ProtocolName, target: ProtocolName) -> tuple[str, ...]:
+    """The fields of a request that `convert` leaves out, because the other protocol has none for
+    them: none of these changes the prompt.
+
+    `body`, `source` and `target` are those of `convert`. Returns the names in `source`. Raises what
+    `convert` raises.
     """
-    if source not in READERS:
-        raise wrong(source, f"one of {', '.join(READERS)}", "source")
+    request = _neutral(body, source, target)
+    usual = neutral.NeutralRequest({})
+    names = [
+        name for name in _NOT_SAID[target] if _value_of(request, name) != _value_of(usual, name)
+    ]
+    return tuple(_OWN_NAMES[source].get(name, name) for name in names)
+
+
+def _value_of(request: neutral.NeutralRequest, name: str) -> object:
+    return getattr(request.sampling if name in neutral.Sampling.__slots__ else request, name)
+
+
+def _neutral(body: Body, source: ProtocolName, target: ProtocolName) -> neutral.NeutralRequest:
+    for name, protocol in (("source", source), ("target", target)):
+        if protocol not in READERS:
+            raise wrong(protocol, f"one of {', '.join(READERS)}", name)
     try:
         request = READERS[source](json_body(body))
     except RecursionError:
         raise ApiError("nested too deep", path="body") from None
     check_end(request)
-    return dump_chat_request(request)
+    return request
+
+
+def convert(body: Body, source: ProtocolName, target: ProtocolName) -> dict[str, Any]:
+    """A request, written in another protocol.
+
+    `body` is bytes of JSON, or what they say, which is not changed; `source` is the protocol it is
+    in, `target` the one to write: `"chat"`, `"responses"` or `"messages"`. Read in its own
+    protocol, the result gives the same prompt; `left_out` names other fields that are lost. Raises
+    `ApiError` for a body that cannot be read, and where the prompt depends on something that the
+    other protocol cannot say.
+    """
+    request = _neutral(body, source, target)
+    return DUMPERS[target](request)

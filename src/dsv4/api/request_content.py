@@ -154,6 +154,11 @@ def read_anthropic_image(block: JsonObject, path: str) -> BlockContent:
     return image_block(f"data:{label};base64,{data}" if data else None, path)
 
 
+def sayable(content: list[TextPartParam | ImageBlock]) -> list[TextPartParam | ImageBlock]:
+    """The blocks for another protocol: images that the request does not have are named."""
+    return [block if block["type"] == "text" else maybe_missing(block) for block in content]
+
+
 def maybe_missing(block: ImageBlock) -> TextPartParam | ImageBlock:
     """An image, or the name of one that the request does not have."""
     return {"type": "text", "text": UNSUPPORTED_IMAGE} if "problem" in block else block

@@ -1,4 +1,6 @@
-"""Responses requests: a body is read into a neutral request, and repeated in the response to it."""
+"""Responses requests: a body is read into a neutral request, dumped from one, and repeated in
+the response to it.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,9 @@ from dsv4.api import request_fields
 from dsv4.api.api_request import DEFAULT_SETTINGS, ApiRequest, ApiSettings, resolve
 from dsv4.api.errors import ApiError, wrong
 from dsv4.api.neutral_request import NeutralRequest, RequestTool, RequestTools
-from dsv4.api.request_content import BlockReader
+from dsv4.api.request_content import BlockReader, Content
 from dsv4.api.request_fields import OFF, Body, Check, JsonObject, clean, json_body
-from dsv4.types import DialectName
+from dsv4.types import DialectName, TextPartParam
 
 # What a response repeats of its request.
 
@@ -445,3 +447,100 @@ FIELDS: dict[str, tuple[str, Check]] = {
     "prompt_cache_key": ("cache_key", request_fields.text),
     "background": ("background", request_fields.boolean),
 }
+
+
+# A neutral request -> a body.
+
+
+def dump_responses_request(request: NeutralRequest) -> dict[str, Any]:
+    """The body. Raises `ApiError` for what Responses cannot say."""
+    items = [
+        item for message in neutral.joined_turns(request) for item in _dump_items(message, request)
+    ]
+    effort = _dump_effort(request)
+    return neutral.without_nulls(
+        model=request.model,
+        input=items,
+        tools=dump_tools(request.declared) or None,
+        tool_choice=dump_choice(request.choice),
+        parallel_tool_calls=request.parallel,
+        text=None if request.format is None else {"format": dump_format(request.format)},
+        reasoning=None if effort is None else {"effort": effort},
+        max_output_tokens=request.max_tokens,
+        stream=request.stream or None,
+        include=["message.output_text.logprobs"] if request.logprobs else None,
+        top_logprobs=request.top_logprobs or None,
+        temperature=request.sampling.temperature,
+        top_p=request.sampling.top_p,
+        user=request.user,
+        prompt_cache_key=request.cache_key,
+    )
+
+
+def _dump_effort(request: NeutralRequest) -> str | int | None:
+    """The effort is the only switch that Responses has."""
+    thinking = neutral.thinking_choice(request)
+    if thinking is False:
+        return OFF
+    return DEFAULT_SETTINGS.effort if thinking and request.effort is None else request.effort
+
+
+def _dump_items(message: neutral.Entry, request: NeutralRequest) -> list[JsonObject]:
+    if message["role"] == "assistant":
+        return _dump_assistant(message, request)
+    if message["role"] == "tool":
+        output = _dump_content(message["content"])
+        return [
+            {"type": "function_call_output", "call_id": message["tool_call_id"], "output": output}
+        ]
+    content = _dump_content(message["content"])
+    return [{"type": "message", "role": message["role"], "content": content}]
+
+
+def _dump_content(content: Content) -> str | list[JsonObject]:
+    if isinstance(content, str):
+        return content
+    return [_dump_part(block) for block in contents.sayable(content)]
+
+
+def _dump_part(block: TextPartParam | contents.ImageBlock) -> JsonObject:
+    if block["type"] == "text":
+        return {"type": "input_text", "text": block["text"]}
+    source = block["image_url"]
+    return {
+        "type": "input_image",
+        "image_url": source["url"],
+        "detail": source.get("detail", "auto"),
+    }
+
+
+def _dump_assistant(message: neutral.AssistantEntry, request: NeutralRequest) -> list[JsonObject]:
+    items: list[JsonObject] = []
+    if thinking := message.get("reasoning_content"):
+        thought = {"type": "reasoning_text", "text": thinking}
+        items.append({"type": "reasoning", "summary": [], "content": [thought]})
+    calls = [_dump_call(call, request) for call in message.get("tool_calls", ())]
+    if message.get("content") or not (items or calls):  # an empty turn is one too
+        fields = {"type": "output_text", "text": message["content"], "annotations": []}
+        items.append({"type": "message", "role": "assistant", "content": [fields]})
+    return [*items, *calls]
+
+
+def _dump_call(call: contents.HistoryCall, request: NeutralRequest) -> JsonObject:
+    function = call["function"]
+    head = {"call_id": call["id"], "name": function["name"]}
+    if "namespace" in call:
+        head["namespace"] = call["namespace"]
+    arguments = neutral.arguments_object(function["arguments"])
+    is_custom = (call.get("namespace"), function["name"]) in _custom_tool_keys(request)
+    if is_custom and [*arguments] == [neutral.CUSTOM_INPUT]:
+        return {"type": "custom_tool_call", **head, "input": arguments[neutral.CUSTOM_INPUT]}
+    return {
+        "type": "function_call",
+        **head,
+        "arguments": neutral.arguments_text(function["arguments"]),
+    }
+
+
+def _custom_tool_keys(request: NeutralRequest) -> set[neutral.ToolKey]:
+    return {tool.key for tool in request.declared.tools if tool.kind == "custom"}

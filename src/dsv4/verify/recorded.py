@@ -133,9 +133,9 @@ def _chat_body(request: dict[str, Any] | None, protocol: object = None) -> Objec
         return None
     try:
         if protocol == "responses" or ("input" in request and "messages" not in request):
-            return convert(request, "responses")
+            return convert(request, "responses", "chat")
         if protocol == "messages" or "system" in request or "anthropic_version" in request:
-            return convert(request, "messages")
+            return convert(request, "messages", "chat")
     except Error:
         return None
     return request if isinstance(request.get("messages"), list) else None

@@ -1,4 +1,4 @@
-// A conversation with the model behind the server; and what its clients send.
+// A conversation with the model behind the server, in any protocol; and what its clients send.
 
 import { Answer, eventsOf } from "../answers.js";
 import { CallError, credentials, isAborted, messageOf, refusalOf } from "../server.js";
@@ -12,12 +12,15 @@ import { isObject } from "../state.js";
 /** @typedef {import("../types.js").ChatMessage} ChatMessage */
 /** @typedef {import("../types.js").Frame} Frame */
 /** @typedef {import("../types.js").PageContext} PageContext */
+/** @typedef {import("../types.js").ProtocolName} ProtocolName */
 
 /**
  * What was said in a turn.
  * @typedef {{ reasoning: string, content: string, calls: { name: string, text: string }[] }} Said
  */
 
+/** @type {[ProtocolName, string][]} */
+const PROTOCOLS = [["chat", "Chat Completions"], ["responses", "Responses"], ["messages", "Messages"]];
 const EFFORTS = [["", "server default"], ["none", "no thinking"], ["low", "low"], ["high", "high"], ["max", "max"]];
 const TEXT = 12_000; // characters of an answer that are shown while it comes
 const FRAMES = 30;
@@ -78,6 +81,7 @@ class Talk {
     /** @type {unknown[]} */
     const messages = Array.isArray(said.messages) ? said.messages : [];
     return {
+      protocol: PROTOCOLS.find(([name]) => name === said.protocol)?.[0] ?? "chat",
       effort: EFFORTS.find(([name]) => name === said.effort)?.[0] ?? "",
       offers: said.offers === true,
       tools: typeof said.tools === "string" ? said.tools : TOOLS,
@@ -101,6 +105,7 @@ class Talk {
       element(
         "div",
         { className: "toolbar" },
+        choice("Protocol", PROTOCOLS, said.protocol, set("protocol")),
         choice("Effort", EFFORTS, said.effort, set("effort")),
         tick("Offer tools", said.offers, (offers) => {
           more.hidden = !offers;
@@ -115,8 +120,8 @@ class Talk {
 
   /** @param {object[]} messages */
   #requestBody(messages) {
-    const { effort, offers, tools } = this.#said;
-    return { effort: effort || null, messages, tools: offers ? JSON.parse(tools) : null };
+    const { protocol, effort, offers, tools } = this.#said;
+    return { protocol, effort: effort || null, messages, tools: offers ? JSON.parse(tools) : null };
   }
 
   // Drawing.
@@ -202,7 +207,8 @@ class Talk {
    * @param {ChatMessage[]} messages
    */
   async #answer({ path, body }, messages) {
-    const answer = new Answer();
+    const { protocol } = this.#said;
+    const answer = new Answer(protocol);
     const shown = new Shown(answer);
     this.#turns.append(shown.root);
     let drawing = 0;
