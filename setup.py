@@ -1,5 +1,5 @@
-"""What pyproject.toml cannot say of a distribution: links that work away from the repository, and
-the pages of `dsv4 docs`.
+"""What pyproject.toml cannot say of a distribution: links that work away from the repository, the
+recorded cases of `dsv4 conform`, which a wheel has compressed, and the pages of `dsv4 docs`.
 
 The page of a package index shows README.md without the files beside it. So its links are made
 absolute, from the one setting `repository` in pyproject.toml. While that is empty they stay as
@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
+from zipfile import ZIP_LZMA, ZipFile, ZipInfo
 
 from setuptools import setup
 from setuptools.command.build_py import build_py
@@ -22,6 +23,7 @@ else:
 
 ROOT = Path(__file__).parent
 VERSION = re.compile(r'^__version__ = "(.+)"$', re.MULTILINE)
+CASES = (("vectors", "encode-*.jsonl"), ("vectors", "parse-*.jsonl"), ("corpus", "*.jsonl"))
 # A Markdown link or image whose target is a path: no scheme, no anchor of the page itself.
 LINK = re.compile(r"(?P<image>!?)\[(?P<text>[^\]]*)\]\((?P<path>(?![a-z]+:|#)[^)\s]+)\)")
 
@@ -49,13 +51,19 @@ def metadata() -> dict[str, object]:
     }
 
 
-class BuildWithPages(build_py):
-    """Packs the pages that `dsv4 docs` prints."""
+class BuildWithCases(build_py):
+    """Packs the files that `dsv4 conform` reads, and the pages that `dsv4 docs` prints."""
 
     def run(self) -> None:
         super().run()
         if self.editable_mode:  # a checkout has the files themselves
             return
+        target = Path(self.build_lib, "dsv4", "compat", "conformance_cases.zip")
+        with ZipFile(target, "w", ZIP_LZMA) as archive:
+            for folder, pattern in CASES:
+                for path in sorted(ROOT.joinpath("tests", folder).glob(pattern)):
+                    # The same bytes every time: no time of the file.
+                    archive.writestr(ZipInfo(path.name), path.read_bytes(), ZIP_LZMA)
         pages = Path(self.build_lib, "dsv4", "_docs")
         pages.mkdir(exist_ok=True)
         for path in sorted(ROOT.joinpath("docs").glob("*.md")):
@@ -63,4 +71,4 @@ class BuildWithPages(build_py):
 
 
 if __name__ == "__main__":
-    setup(**metadata(), cmdclass={"build_py": BuildWithPages})
+    setup(**metadata(), cmdclass={"build_py": BuildWithCases})

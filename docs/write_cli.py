@@ -27,6 +27,7 @@ MORE = {
     "heal": "[Healing](healing.md)",
     "verify": "[What a server really does](verify.md)",
     "cache": "[What breaks the cache](verify.md#what-breaks-the-cache)",
+    "conform": "[Another implementation](verify.md#another-implementation-of-the-format)",
     "replay": "[Records](gateway-operations.md#records)",
     "trajectories": "[Trajectories](trajectories.md)",
 }

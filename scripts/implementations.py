@@ -1,10 +1,8 @@
-"""Holds every implementation in implementations/ against the recorded cases, and writes
-docs/implementations.md: python scripts/implementations.py [NAME … | -- COMMAND …]
+"""Holds every implementation in implementations/ against the recorded cases of `dsv4 conform`, and
+writes docs/implementations.md: python scripts/implementations.py [NAME …]
 
 Each runs in an environment of its own, made from its lock file, below build/implementations. With
-names, only those are run, and the page stays as it is: their part of it is printed. So is that of
-a command, an implementation in any language, which reads a request on each line of stdin and
-writes an answer on a line of stdout for each (docs/verify.md).
+names, only those are run, and the page stays as it is: their part of it is printed.
 """
 
 from __future__ import annotations
@@ -20,10 +18,14 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from conformance import ConformanceCase, ConformanceOutcome, outcome_of, recorded_cases
-
 import dsv4
 from dsv4.compat import templates
+from dsv4.compat.conformance import (
+    ConformanceCase,
+    ConformanceOutcome,
+    bundled_cases,
+    outcome_of,
+)
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "implementations"
@@ -60,30 +62,23 @@ def results_of(name: str, cases: Sequence[ConformanceCase]) -> list[Result]:
     """What an implementation answers to every case."""
     template = BUILD / "template.jinja"
     template.write_text(templates.chat_template(), "utf-8")
-    settings = {"PYTHONPATH": str(ROOT / "scripts"), "PYTHONWARNINGS": "ignore"}
-    command = [installed(name), FOLDER / name / "adapter.py", template]
-    return answers_of(command, cases, {**settings, "PATH": "/usr/bin:/bin"})
-
-
-def answers_of(
-    command: Sequence[str | Path],
-    cases: Sequence[ConformanceCase],
-    environment: dict[str, str] | None = None,
-) -> list[Result]:
-    """What a command answers to every case."""
     lines = (json.dumps({"id": n, **case.request}) for n, case in enumerate(cases))
     done = subprocess.run(
-        command,
-        input="".join(f"{line}\n" for line in lines),
+        [installed(name), FOLDER / name / "adapter.py", template],
+        input="\n".join(lines),
         stdout=subprocess.PIPE,
         text=True,
         timeout=SECONDS,
         check=True,
-        env=environment,
+        env={
+            "PYTHONPATH": str(ROOT / "scripts"),
+            "PYTHONWARNINGS": "ignore",
+            "PATH": "/usr/bin:/bin",
+        },
     )
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     if [answer["id"] for answer in answers] != list(range(len(cases))):
-        raise SystemExit(f"{command[0]}: {len(answers)} answers to {len(cases)} cases")
+        raise SystemExit(f"{name}: {len(answers)} answers to {len(cases)} cases")
     pairs = zip(cases, answers, strict=True)
     return [(outcome_of(case, _judged(case, answer)), answer) for case, answer in pairs]
 
@@ -194,8 +189,7 @@ def way_of(name: str) -> str:
 
 
 def version(name: str) -> str:
-    wanted = FOLDER / name / "requirements.in"
-    first = wanted.read_text("utf-8").split("\n")[0] if wanted.exists() else ""
+    first = (FOLDER / name / "requirements.in").read_text("utf-8").split("\n")[0]
     return first.partition("==")[2]
 
 
@@ -220,29 +214,24 @@ def page(results: dict[str, list[Result]], seconds: float) -> str:
     return head
 
 
-def main(arguments: Sequence[str]) -> None:
+def main(names: Sequence[str]) -> None:
     known = sorted(path.parent.name for path in FOLDER.glob("*/adapter.py"))
     BUILD.mkdir(parents=True, exist_ok=True)
-    cases, start = list(recorded_cases()), time.monotonic()
-    if arguments[:1] == ["--"]:
-        print_part(arguments[1], answers_of(arguments[1:], cases))
-        return
-    results = {}
-    for name in arguments or known:
+    cases = [case for case in bundled_cases() if case.kind != "pieces"]
+    start, results = time.monotonic(), {}
+    for name in names or known:
         print(name, flush=True)
         results[name] = results_of(name, cases)
-    if arguments:
+    if names:
         for name, own in results.items():
-            print_part(name, own)
+            print(
+                "\n".join(
+                    [*prompt_rows(name, own), parser_row(name, own) or "", *differences(name, own)]
+                )
+            )
     else:
         PAGE.write_text(page(results, time.monotonic() - start), "utf-8")
         subprocess.run([sys.executable, ROOT / "scripts" / "wrap_markdown.py"], check=True)
-
-
-def print_part(name: str, results: Sequence[Result]) -> None:
-    """What the page says of one implementation."""
-    rows = [*prompt_rows(name, results), parser_row(name, results) or ""]
-    print("\n".join([*rows, *differences(name, results)]))
 
 
 if __name__ == "__main__":

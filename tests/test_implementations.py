@@ -12,10 +12,8 @@ from typing import Any
 
 import pytest
 
+from dsv4.compat.conformance import ConformanceCase, ConformanceOutcome
 from loading import ROOT
-
-sys.path.insert(0, str(ROOT / "scripts"))
-from conformance import ConformanceCase, ConformanceOutcome
 
 FOLDER = ROOT / "implementations"
 NAMES = sorted(path.parent.name for path in FOLDER.glob("*/adapter.py"))

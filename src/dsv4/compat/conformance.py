@@ -1,7 +1,7 @@
-"""Other implementations of the format, held against the recorded cases: these, and what differs.
+"""Other implementations of the format, held against this one: cases, answers, and what differs.
 
 A case is a request of one line of JSON; an implementation answers with one line. What is expected
-is recorded, in the vectors and corpora of the repository.
+is recorded (the vectors and corpora of the repository) or what this implementation answers.
 """
 
 from __future__ import annotations
@@ -12,12 +12,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
+from zipfile import ZipFile
 
-from dsv4 import Error, encode
-from dsv4.errors import mismatch, short_repr
+from dsv4._completion.message import assemble
+from dsv4._encode.encode import encode
+from dsv4._format.dialects import dialect_named
+from dsv4._format.tokens import Special, markup
+from dsv4._parse.parse import parse
+from dsv4._parse.parser import StreamParser
+from dsv4.compat import release, release_v32, release_v41, release_v41_1017
+from dsv4.errors import Error, mismatch, short_repr
 from dsv4.tokens.coder import common_prefix_length
 
-ConformanceKind: TypeAlias = Literal["encode", "parse"]
+ConformanceKind: TypeAlias = Literal["encode", "parse", "pieces"]
+KINDS: tuple[ConformanceKind, ...] = ("encode", "parse", "pieces")
 EXCERPT = 40
 # The sections of docs/format.md that say what a part of a prompt is.
 _SECTIONS = {
@@ -61,15 +69,33 @@ class ConformanceOutcome:
 # Where cases come from.
 
 
-TESTS = Path(__file__).parents[1] / "tests"
+# In a wheel: the files of these folders. A checkout has the folders themselves.
+BUNDLE = Path(__file__).with_name("conformance_cases.zip")
+FOLDERS = ("tests/vectors", "tests/corpus")
 
 
-def recorded_cases() -> Iterator[ConformanceCase]:
-    """The cases in the files of vectors and corpora, whose names say what they hold."""
-    for folder in ("vectors", "corpus"):
-        for path in sorted((TESTS / folder).glob("*.jsonl")):
-            with path.open(encoding="utf-8") as lines:
-                yield from _cases_in(path.stem, lines)
+def bundled_cases() -> Iterator[ConformanceCase]:
+    """The recorded cases that came with this package, or those of the checkout that it is in.
+
+    None where it has neither.
+    """
+    if BUNDLE.is_file():
+        with ZipFile(BUNDLE) as archive:
+            for name in archive.namelist():
+                # Texts may have other ends of lines in them.
+                lines = archive.read(name).decode("utf-8").rstrip("\n").split("\n")
+                yield from _cases_in(name.removesuffix(".jsonl"), lines)
+        return
+    for folder in FOLDERS:
+        yield from recorded_cases(Path(__file__).parents[3] / folder)
+
+
+def recorded_cases(folder: Path) -> Iterator[ConformanceCase]:
+    """The cases of the files in a `folder`, which are named as in `tests/vectors` and
+    `tests/corpus`; others are passed over."""
+    for path in sorted(folder.glob("*.jsonl")):
+        with path.open(encoding="utf-8") as lines:
+            yield from _cases_in(path.stem, lines)
 
 
 # What a file's name says of its origin, behind the dialect.
@@ -85,9 +111,9 @@ def _cases_in(file: str, lines: Iterable[str]) -> Iterator[ConformanceCase]:
         elif kind == "parse" and row.get("namespaces", True):
             yield _strict_case(name, dialect, row)
         elif file in ("malformed", "second"):
-            yield _tolerant_case(f"{file}:{row['id']}", row)
+            yield from _tolerant_cases(f"{file}:{row['id']}", row)
         elif file == "third" and _is_plain(row["options"]):
-            yield _tolerant_case(f"{file}:{row['id']}", _like_others(row))
+            yield from _tolerant_cases(f"{file}:{row['id']}", _like_others(row))
 
 
 def _is_plain(options: Mapping[str, Any]) -> bool:
@@ -124,7 +150,7 @@ def _strict_case(name: str, dialect: str, row: Mapping[str, Any]) -> Conformance
     return ConformanceCase(name, "parse", dialect, request, expected)
 
 
-def _tolerant_case(name: str, row: Mapping[str, Any]) -> ConformanceCase:
+def _tolerant_cases(name: str, row: Mapping[str, Any]) -> Iterator[ConformanceCase]:
     thinking = "thinking" if row["start"] == "reasoning" else "chat"
     dialect = row.get("dialect", "v4")
     request: dict[str, Any] = {
@@ -134,7 +160,15 @@ def _tolerant_case(name: str, row: Mapping[str, Any]) -> ConformanceCase:
     wanted = {"reasoning_content": row["reasoning"], "content": row["content"]}
     wanted["calls"] = row["tool_calls"]
     expected = {"message": {key: value for key, value in wanted.items() if value is not None}}
-    return ConformanceCase(name, "parse", dialect, request, expected)
+    yield ConformanceCase(name, "parse", dialect, request, expected)
+    in_pieces = {**request, "do": "pieces", "pieces": pieces_of(row["text"])}
+    del in_pieces["text"]
+    yield ConformanceCase(f"{name} in pieces", "pieces", dialect, in_pieces, expected)
+
+
+def pieces_of(text: str, size: int = 3) -> list[str]:
+    """A text in pieces of a few characters, as a stream may bring it."""
+    return [text[at : at + size] for at in range(0, len(text), size)] or [""]
 
 
 def _declared(tools: Mapping[str, Any] | None) -> list[Any]:
@@ -151,6 +185,68 @@ def _declared(tools: Mapping[str, Any] | None) -> list[Any]:
         }
         for name, types in (tools or {}).items()
     ]
+
+
+# What this implementation answers.
+
+
+def own_answer(request: Mapping[str, Any]) -> dict[str, Any]:
+    """What this implementation answers to a `request`: a `prompt`, a `message`, an `error`, or that
+    it is `unsupported`."""
+    try:
+        if request.get("do") == "encode":
+            return _own_encoding(request)
+        if request.get("do") in ("parse", "pieces"):
+            return _own_reading(request)
+    except (ValueError, Error) as error:
+        return {"error": str(error)}
+    return {"unsupported": mismatch(request.get("do"), f"one of {KINDS}")}
+
+
+_NAMES = {
+    "drop_thinking": "drop_thinking",
+    "reasoning_effort": "effort",
+    "add_default_bos_token": "bos",
+    "context": "context",
+}
+_MODULES: dict[str, Any] = {
+    **{"v4": release, "v3.2": release_v32},
+    **{"v4.1": release_v41, "v4.1-1017": release_v41_1017},
+}
+
+
+def _own_encoding(request: Mapping[str, Any]) -> dict[str, Any]:
+    dialect = request["dialect"]
+    module = _MODULES.get(dialect) or release.ReleasedFunctions(dialect_named(dialect))
+    named = {name: request[name] for name in _NAMES if name in request}
+    encoded = module.encode_messages(request["messages"], request["thinking_mode"], **named)
+    return {"prompt": encoded}
+
+
+def _own_reading(request: Mapping[str, Any]) -> dict[str, Any]:
+    dialect = request["dialect"]
+    if request.get("strict") and dialect in _MODULES:
+        read = _MODULES[dialect].parse_message_from_completion_text
+        return {"message": read(request["text"], request["thinking_mode"])}
+    options: dict[str, Any] = {
+        "thinking": request["thinking_mode"] == "thinking",
+        "dialect": dialect,
+        "strict": bool(request.get("strict")),
+        **{name: request[name] for name in ("tools", "tool_choice") if name in request},
+    }
+    if request["do"] == "parse":
+        read_message = parse(request["text"], **options)
+    else:
+        parser = StreamParser(**options)
+        events = [event for piece in request["pieces"] for event in parser.feed(piece)]
+        read_message = assemble([*events, *parser.finish()])
+    calls = [
+        {"type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+        | ({"namespace": call.namespace} if getattr(call, "namespace", None) else {})
+        for call in read_message.tool_calls
+    ]
+    texts = {"content": read_message.content, "reasoning_content": read_message.reasoning}
+    return {"message": {"role": "assistant", **texts, "tool_calls": calls}}
 
 
 # What differs.
@@ -182,15 +278,44 @@ def _refusal_outcome(case: ConformanceCase, answer: Mapping[str, Any]) -> Confor
 
 def _encode_outcome(case: ConformanceCase, answer: Mapping[str, Any]) -> ConformanceOutcome:
     expected, prompt = case.expected["prompt"], answer.get("prompt")
+    if "ids" in answer and prompt in (None, expected):
+        return _ids_outcome(case, answer["ids"])
     if prompt == expected:
         return ConformanceOutcome(case, "pass")
     if not isinstance(prompt, str):
-        prompt = "found no prompt, expected one as text"
+        prompt = "found no prompt, expected one as text, or its ids"
         return ConformanceOutcome(case, "fail", prompt)
     at = common_prefix_length(prompt, expected)
     around = slice(max(0, at - EXCERPT), at + EXCERPT)
     difference = f"at character {at:,}: found {prompt[around]!r}, expected {expected[around]!r}"
     return ConformanceOutcome(case, "fail", difference, section_of(case, at))
+
+
+def _ids_outcome(case: ConformanceCase, value: object) -> ConformanceOutcome:
+    """Ids in place of a prompt, or beside it."""
+    expected = prompt_ids(case.expected["prompt"], case.dialect)
+    if None in expected:
+        return ConformanceOutcome(case, "unsupported", "the vocabulary has no ids for this dialect")
+    if not isinstance(value, list):
+        return ConformanceOutcome(case, "fail", "found no list of ids, expected one")
+    if value == expected:
+        return ConformanceOutcome(case, "pass")
+    at = common_prefix_length(value, expected)
+    around = slice(max(0, at - 3), at + 3)
+    difference = f"at id {at:,}: found {value[around]}, expected {expected[around]}"
+    return ConformanceOutcome(case, "fail", difference, "dsv4 docs format, section 1")
+
+
+def prompt_ids(prompt: str, dialect: str) -> list[int | None]:
+    """The ids of a prompt, as the vocabulary gives them for its text. Needs the extra `tokens`."""
+    from dsv4.tokens import Tokenizer
+
+    tokenizer = Tokenizer.load(engine="one-shot")
+    special_ids = tokenizer.vocabulary.named_for(dialect_named(dialect)).added
+    ids: list[int | None] = []
+    for part in markup(prompt).parts:
+        ids += [special_ids.get(part)] if isinstance(part, Special) else tokenizer.encode_text(part)
+    return ids
 
 
 def section_of(case: ConformanceCase, at: int) -> str:
@@ -202,14 +327,6 @@ def section_of(case: ConformanceCase, at: int) -> str:
         return f"dsv4 docs format, section {section}"
     section = _DIALECT_SECTIONS.get(case.dialect) or _piece_section(case, at)
     return f"dsv4 docs format, section {section}"
-
-
-_NAMES = {
-    "drop_thinking": "drop_thinking",
-    "reasoning_effort": "effort",
-    "add_default_bos_token": "bos",
-    "context": "context",
-}
 
 
 def _piece_section(case: ConformanceCase, at: int) -> str:
