@@ -302,8 +302,8 @@ $(VENV)-training/installed: pyproject.toml
 	touch $@
 
 # Trainers without what they ask for, of which the tests need little; torchtune 0.6 imports what newer
-# releases of torchao have no more. Of verl and SkyRL only the source is read. Tests of
-# what is missing are skipped.
+# releases of torchao have no more. Of verl and SkyRL only the source is read. Tests of what is missing are
+# skipped.
 TRAINERS := 'torchtune==0.6.1' 'torchao==0.9.0' 'verl==0.9.1' 'skyrl==0.3.0' 'llamafactory==0.9.5' \
 	'nemo-automodel==0.7.0' 'axolotl==0.19.0' 'ms-swift==4.6.0' modelscope modelscope-hub
 TRAINERS_IMPORT := peft numba addict colorama posthog distro json-repair
