@@ -571,6 +571,7 @@ FORMS: dict[str, Form] = {
                 {"code": 200, "data": {"result": WHOLE}},
                 {"Response": {name.capitalize(): value for name, value in WHOLE.items()}},
                 {"data": json.dumps(WHOLE)},
+                {"data": WHOLE, "error": {"code": None, "message": ""}},
             )
         ),
     ),
@@ -865,6 +866,7 @@ FORMS: dict[str, Form] = {
                 for status in [{"status_code": 1027, "status_msg": "out of memory"}]
             ),
             HELLO + choice({"content": "", "error": {"msg": "out of memory"}}) + STOP + DONE,
+            HELLO + choice({"type": "error", "message": "out of memory"}, "stop") + DONE,
         ),
     ),
     "a finish reason that is no end": Form(

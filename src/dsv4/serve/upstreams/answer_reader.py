@@ -154,7 +154,8 @@ class AnswerReader:
             return event
         # Tencent's own route begins its names with a capital.
         event = {f"{name[:1].lower()}{name[1:]}": value for name, value in event.items()}
-        if event.get("choices") or event.get("error") or _says_failure(event):
+        error = event.get("error")
+        if event.get("choices") or (error and not _is_empty(error)) or _says_failure(event):
             return event
         for name, value in event.items():
             is_known = name in _WRAPPERS
@@ -270,10 +271,13 @@ def _is_fine(value: object) -> bool:
 
 def _without_empty_error(event: JsonObject) -> JsonObject:
     """An event without an error that has nothing in it, which some write beside an answer."""
-    error = event.get("error")
-    is_empty = isinstance(error, dict) and all(map(_is_fine, error.values()))
+    is_empty = _is_empty(event.get("error"))
     is_answer = isinstance(event.get("choices"), (list, dict)) or event.get("usage")
     return {**event, "error": None} if is_empty and is_answer else event
+
+
+def _is_empty(error: object) -> bool:
+    return isinstance(error, dict) and all(map(_is_fine, error.values()))
 
 
 def _error_beside(event: JsonObject) -> object:
@@ -293,10 +297,8 @@ def _error_of_choices(choices: object) -> object:
         if isinstance(choice, dict):
             message = choice.get("delta") or choice.get("message")
             for part in (choice, message):
-                if isinstance(part, dict) and (error := part.get("error")):
-                    return error
-            if _says_failure(choice):
-                return choice
+                if isinstance(part, dict) and (part.get("error") or _says_failure(part)):
+                    return part.get("error") or part
     return None
 
 
