@@ -166,10 +166,8 @@ class UpstreamCalls:
         id = str(piece.get("id") or next(filter(None, map(fields.get, _IDS)), ""))
         if self._has_said(choice, id, name, arguments):
             return
-        number = (
-            choice,
-            read_digits(piece.get("index", fields.get("index"))),
-        )  # some number nothing
+        # Ollama's own route numbers functions, and some number nothing.
+        number = (choice, read_digits(piece.get("index", fields.get("index"))))
         call = self._call_of(number, id, name, arguments)
         call.repeats_name = call.repeats_name or (bool(name) and name == call.name)
         call.has_unknown = call.has_unknown or _has_unknown(piece.get("function"))
