@@ -51,9 +51,10 @@ def beside(tab: Any) -> None:
 
 
 def cache(tab: Any) -> None:
-    """Reasoning that the format drops."""
-    tab.get_by_label("Examples").first.select_option(label="Old reasoning, a list of messages")
+    """A client that drops reasoning."""
+    tab.get_by_label("Examples").first.select_option(label="Several turns")
     tab.get_by_role("tab", name="Cache").click()
+    tab.get_by_role("button", name="The client drops reasoning").click()
     tab.wait_for_selector(".turn.broken")
 
 

@@ -59,6 +59,21 @@ def test_a_break_says_where_and_why(tab: Any) -> None:
     assert after_caret(tab).startswith('"assistant"')
 
 
+def test_what_other_clients_lose(tab: Any) -> None:
+    example(tab, "Several turns")
+    client = tab.get_by_role("button", name="The client drops reasoning")
+    assert "loses 146 tokens" in client.inner_text()
+    with answered(tab, "cache"):
+        client.click()
+    tab.wait_for_selector(".turn.broken")
+    assert client.get_attribute("aria-pressed") == "true"
+    assert "the client sent the turn back without its reasoning" in turns(tab)[1]
+    with answered(tab, "cache"):
+        tab.get_by_role("button", name="The client re-serialises arguments").click()
+    tab.wait_for_function("() => document.querySelectorAll('.turn.broken').length === 1")
+    assert "the client wrote the arguments anew" in turns(tab)[3]
+
+
 def test_switches_are_those_of_the_prompt(tab: Any) -> None:
     example(tab, "Old reasoning, a list of messages")
     with answered(tab, "cache"):

@@ -94,6 +94,15 @@ def parser_for(example: Any, **options: Any) -> dsv4.StreamParser:
     )
 
 
+def strictly_read(example: Any) -> int | None:
+    """Where the strict grammar refuses an example; None if it accepts it."""
+    try:
+        dsv4.parse(example.text, thinking=example.thinking, tools=COMPLETION_TOOLS, strict=True)
+    except dsv4.ParseError as error:
+        return error.position
+    return None
+
+
 class TestEveryExample:
     @pytest.fixture(scope="class")
     @staticmethod
@@ -145,6 +154,9 @@ class TestEveryExample:
             assert f"{diagnostic.kind}. {diagnostic.sentence}" in events
         if example.rule:
             assert f"rule {example.rule}." in page.locator(".completion .words").inner_text()
+        strict = page.locator(".stream .strict").inner_text()
+        assert ("Accepted" if strictly_read(example) is None else "Refused") in strict
+        assert f"character {strictly_read(example)}" in strict or "Accepted" in strict
 
 
 class TestMoving:

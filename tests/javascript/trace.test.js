@@ -34,6 +34,7 @@ const ANSWER = {
   ],
   message: { finish: "stop" },
   events: 4,
+  strict: { accepts: true, message: null },
 };
 const trace = new Trace(ANSWER, TEXT, STATES);
 

@@ -10,7 +10,7 @@ import pytest
 
 import dsv4
 from dsv4._playground import cache_view
-from dsv4._playground.cache_view import PromptMeter, cached_turns
+from dsv4._playground.cache_view import VARIANTS, PromptMeter, last_turns
 from dsv4._playground.page_examples import EXAMPLE_REQUESTS
 from dsv4._playground.page_functions import PAGE_FUNCTIONS
 from dsv4._playground.page_request import PlaygroundContext
@@ -24,6 +24,10 @@ BENCH = PlaygroundContext(tokenizer=TOKENIZER)
 
 def asked(value: Any, bench: PlaygroundContext = BENCH, **body: Any) -> Any:
     return PAGE_FUNCTIONS["cache"]({"source": json.dumps(value), **body}, bench)
+
+
+def lost(answer: Any) -> dict[str, int]:
+    return {variant["name"]: variant["lost"] for variant in answer["variants"]}
 
 
 def test_a_conversation_that_only_grows_is_reused_whole() -> None:
@@ -81,14 +85,16 @@ PLAIN = [
 ]
 
 
-@each_row("title", PLAIN)
-def test_what_is_shared_is_what_the_ids_share(title: str) -> None:
+@pytest.mark.parametrize("title", PLAIN)
+@each_row("variant", VARIANTS)
+def test_what_is_shared_is_what_the_ids_share(title: str, variant: str) -> None:
     value = EXAMPLE_REQUESTS[title]
     body = value if isinstance(value, dict) else {"messages": value}
     request = dsv4.Request(body["messages"], tools=body.get("tools"))
-    sent = body["messages"]
-    for before, turn in pairwise(cached_turns(request, PromptMeter(TOKENIZER))):
-        answered = sent[: before.messages + 1]
+    sent = list(map(VARIANTS[variant][1], body["messages"]))
+    turns = last_turns(request, variant, PromptMeter(TOKENIZER))
+    for before, turn in pairwise(turns):
+        answered = [*sent[: before.messages], body["messages"][before.messages]]
         held = dsv4.encode(answered, tools=body.get("tools"))
         prompt = dsv4.encode(sent[: turn.messages], tools=body.get("tools"))
         difference = why_not_prefix(held, prompt, TOKENIZER)
@@ -101,11 +107,26 @@ def test_what_is_shared_is_what_the_ids_share(title: str) -> None:
             assert found == tuple(difference)
 
 
+def test_a_client_that_drops_reasoning_loses_it() -> None:
+    answer = asked(EXAMPLE_REQUESTS["Several turns"], variant="no_reasoning")
+    assert lost(answer)["no_reasoning"] > 0
+    assert [turn["field"] for turn in answer["turns"][1:]] == ["reasoning"] * 3
+    assert "the client sent the turn back without its reasoning" in answer["turns"][1]["words"]
+
+
+def test_a_client_that_sorts_arguments_loses_the_calls_that_were_not_sorted() -> None:
+    answer = asked(EXAMPLE_REQUESTS["Several turns"], variant="sorted_arguments")
+    assert lost(answer)["sorted_arguments"] > 0
+    assert [turn["field"] for turn in answer["turns"]] == [None, None, None, "tool_calls"]
+
+
 @pytest.mark.parametrize("title", EXAMPLE_REQUESTS)
-def test_what_all_turns_cost_is_their_sum(title: str) -> None:
+def test_the_caller_s_conversation_is_counted_as_it_is_sent(title: str) -> None:
     answer = asked(EXAMPLE_REQUESTS[title])
-    assert answer["prompted"] == sum(turn["size"] for turn in answer["turns"])
-    assert answer["computed"] == sum(turn["size"] - turn["reused"] for turn in answer["turns"])
+    first = answer["variants"][0]
+    assert first["lost"] == 0
+    assert first["prompted"] == sum(turn["size"] for turn in answer["turns"])
+    assert first["computed"] == sum(turn["size"] - turn["reused"] for turn in answer["turns"])
 
 
 def test_v4_1_is_counted_with_the_bundled_vocabulary() -> None:
@@ -158,6 +179,6 @@ def test_work_grows_with_the_turns(monkeypatch: pytest.MonkeyPatch) -> None:
             {"role": "assistant", "reasoning_content": f"Thought {n}", "content": f"Answer {n}"},
         ]
     measure = PromptMeter(TOKENIZER)
-    list(cached_turns(dsv4.Request(messages), measure))
+    last_turns(dsv4.Request(messages), "as_sent", measure, with_causes=False)
     assert len(read) == len(set(read))
     assert len(read) <= 4 * len(messages)

@@ -23,6 +23,7 @@ from dsv4._playground.completion_trace import (
 )
 from dsv4._playground.page_examples import COMPLETION_TOOLS, EXAMPLE_COMPLETIONS
 from dsv4._playground.page_request import PlaygroundContext
+from dsv4._playground.provenance import utf16_length
 from dsv4.errors import OptionError
 from dsv4.tokens import Tokenizer
 from parts import fewer, part
@@ -180,6 +181,23 @@ def test_each_state_has_a_place_of_its_own_in_the_diagram() -> None:
         drawn[state["name"]] for state in stream_view_setup({}, PlaygroundContext())["states"]
     ]
     assert len(places) == len(set(places))
+
+
+def test_strictly_it_stops_where_the_grammar_does() -> None:
+    text = "\U0001f327 Ok.</think>It is <think>4.<｜end▁of▁sentence｜>"
+    told = trace_completion({"text": text, "cut": "character"}, PlaygroundContext())["strict"]
+    with pytest.raises(dsv4.ParseError) as caught:
+        dsv4.parse(text, strict=True)
+    assert told == {
+        "accepts": False,
+        "position": utf16_length(text[: caught.value.position]),
+        "problem": caught.value.problem,
+    }
+    well = {"text": "Ok.</think>4.<｜end▁of▁sentence｜>", "cut": "character"}
+    assert trace_completion(well, PlaygroundContext())["strict"] == {
+        "accepts": True,
+        "message": None,
+    }
 
 
 def test_an_answer_that_is_read_as_reasoning_looks_like_one() -> None:

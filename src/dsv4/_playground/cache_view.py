@@ -2,12 +2,14 @@
 not more.
 
 When an engine has answered, its cache holds the prompt and what it wrote. The next prompt costs
-whatever does not begin like that.
+whatever does not begin like that. Whether it does depends on the client too: `VARIANTS` are
+clients that do not send back what the model wrote.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -15,6 +17,7 @@ from dsv4._encode.inputs import MessageFields, as_inputs, fields_of
 from dsv4._encode.prompt import Prompt
 from dsv4._format.tokens import Special
 from dsv4._images.image_source import identity
+from dsv4._playground.page_problem import choice_field
 from dsv4._playground.page_request import PageRequest, PlaygroundContext
 from dsv4._playground.prompt_view import PageSide, own_side, source_ranges, tokenizer_for
 from dsv4.request import Request
@@ -25,6 +28,9 @@ from dsv4.tokens.prefix_difference import difference_between
 
 if TYPE_CHECKING:
     from dsv4.tokens import Tokenizer
+
+
+Change: TypeAlias = Callable[[MessageFields], MessageFields]
 
 
 class CachedTurn(NamedTuple):
@@ -48,43 +54,66 @@ class CachedTurn(NamedTuple):
 
 
 def view_cache(body: Mapping[str, Any], context: PlaygroundContext) -> dict[str, Any]:
-    """The last turns of a conversation, and what they cost together: each is encoded again, so not
-    all of a long one are shown."""
+    """The turns of a conversation as one client sends it, and what all clients cost."""
     page = PageRequest.from_body(body, context)
+    chosen = choice_field(body, "variant", tuple(VARIANTS), AS_SENT)
     side = own_side(page)
     request = page.request(page.source.value)
     tokenizer, problem = tokenizer_for(context.tokenizer, side.prompt)
-    messages = _messages(request)
-    start = max(len(prompt_message_counts(messages)) - max_turns(len(messages)), 0)
-    turns = list(cached_turns(request, PromptMeter(tokenizer), start))
+    meter = PromptMeter(tokenizer)
+    # Causes are looked for where they are shown: that takes longer than to count.
+    view = {name: last_turns(request, name, meter, with_causes=name == chosen) for name in VARIANTS}
+    computed = {n: sum(turn.size - turn.reused for turn in turns) for n, turns in view.items()}
     return {
         "unit": "characters" if tokenizer is None else "tokens",
         "no_tokens": problem,
         "dialect": str(side.prompt.dialect),
-        "left_out": start,
-        "turns": [_turn_to_json(turn, page, side) for turn in turns],
-        "computed": sum(turn.size - turn.reused for turn in turns),
-        "prompted": sum(turn.size for turn in turns),
+        "variant": chosen,
+        "left_out": len(prompt_message_counts(_messages(request))) - len(view[chosen]),
+        "turns": [_turn_to_json(turn, chosen, page, side) for turn in view[chosen]],
+        "variants": [
+            {
+                "name": name,
+                "title": VARIANTS[name][0],
+                "computed": computed[name],
+                "prompted": sum(turn.size for turn in turns),
+                "lost": computed[name] - computed[AS_SENT],
+            }
+            for name, turns in view.items()
+        ],
     }
 
 
-def cached_turns(request: Request, meter: PromptMeter, start: int = 0) -> Iterator[CachedTurn]:
-    """The turns from the number `start` on."""
+def last_turns(
+    request: Request, variant: str, meter: PromptMeter, with_causes: bool = True
+) -> list[CachedTurn]:
+    """The last turns of a conversation, as many as are shown: each is encoded again."""
     messages = _messages(request)
+    start = len(prompt_message_counts(messages)) - max_turns(len(messages))
+    return list(cached_turns(request, variant, meter, max(start, 0), with_causes))
+
+
+def cached_turns(
+    request: Request, variant: str, meter: PromptMeter, start: int = 0, with_causes: bool = True
+) -> Iterator[CachedTurn]:
+    """The turns from the number `start` on, of a conversation whose client is a `variant`."""
+    messages, change = _messages(request), VARIANTS[variant][1]
+    sent = list(map(change, messages))
     held: MeasuredPrompt | None = None
     before = 0
     first = max(start - 1, 0)  # what the engine holds before the first turn that is asked for
     for n, stop in enumerate(prompt_message_counts(messages)[first:], first):
-        prompt = meter.measure(_encoded(request, messages[:stop]))
+        prompt = meter.measure(_encoded(request, sent[:stop]))
         answer = stop if stop < len(messages) else None
         if n >= start:
             turn = CachedTurn(answer, stop, prompt.size, before, 0, 0)
             if held is not None:
                 turn = turn._replace(held=held.size, reused=meter.shared(held, prompt))
-                turn = _with_cause(turn, held.prompt, prompt.prompt)
+                turn = _with_cause(turn, held.prompt, prompt.prompt) if with_causes else turn
             yield turn
         if answer is not None:
-            held = meter.measure(_encoded(request, messages[: stop + 1]))
+            # What the model wrote, whatever the client sends back.
+            held = meter.measure(_encoded(request, [*sent[:stop], messages[stop]]))
         before = prompt.size
 
 
@@ -208,22 +237,75 @@ class PromptMeter:
         return self._units[text]
 
 
-def _turn_to_json(turn: CachedTurn, page: PageRequest, side: PageSide) -> dict[str, Any]:
+def _turn_to_json(
+    turn: CachedTurn, variant: str, page: PageRequest, side: PageSide
+) -> dict[str, Any]:
     place = None
     if turn.message is not None and turn.field is not None:
         location = side.origins.field(turn.message, _FIELDS.get(turn.field, turn.field))
         place = source_ranges([location], page.source)[0] if location is not None else None
-    return {**turn._asdict(), "place": place, "words": describe_turn(turn)}
+    return {**turn._asdict(), "place": place, "words": describe_turn(turn, variant)}
 
 
 _FIELDS = {"reasoning": "reasoning_content", "header": "role", "eos": "content"}
 
 
-def describe_turn(turn: CachedTurn) -> str:
+# What a client did, where the prompts show only that something differs.
+_CLIENT_CAUSES = {
+    ("no_reasoning", "reasoning"): "the client sent the turn back without its reasoning",
+    ("sorted_arguments", "tool_calls"): "the client wrote the arguments anew",
+}
+
+
+def describe_turn(turn: CachedTurn, variant: str) -> str:
     """How much of the engine's cache a prompt reuses, in words."""
     if not turn.held:
         return "nothing was held before this prompt: all of it is new"
     if turn.reused == turn.held:
         return "all that the engine held is the start of this prompt"
     owner = "" if turn.message is None else f"messages[{turn.message}]."
-    return f"it breaks in {owner}{turn.field}: {turn.cause}"
+    cause = turn.cause
+    if cause is not None and cause.endswith("of the message differs"):
+        cause = _CLIENT_CAUSES.get((variant, turn.field or ""), cause)
+    return f"it breaks in {owner}{turn.field}: {cause}"
+
+
+# Clients that do not send back what the model wrote.
+
+
+def _unchanged(message: MessageFields) -> MessageFields:
+    return message
+
+
+def _without_reasoning(message: MessageFields) -> MessageFields:
+    if message["role"] != "assistant":
+        return message
+    return {k: v for k, v in message.items() if k not in ("reasoning_content", "reasoning")}
+
+
+def _sorted_arguments(message: MessageFields) -> MessageFields:
+    calls = message.get("tool_calls")
+    if not calls:
+        return message
+    return {**message, "tool_calls": list(map(_sorted_call, calls))}
+
+
+def _sorted_call(call: Mapping[str, Any]) -> Mapping[str, Any]:
+    function = call.get("function")
+    if function is None or "arguments" not in function:
+        return call
+    arguments = function["arguments"]
+    try:
+        value = json.loads(arguments) if isinstance(arguments, str) else arguments
+        written = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    except (ValueError, TypeError, RecursionError):
+        return call
+    return {**call, "function": {**function, "arguments": written}}
+
+
+AS_SENT = "as_sent"
+VARIANTS: dict[str, tuple[str, Change]] = {
+    AS_SENT: ("as it is sent", _unchanged),
+    "no_reasoning": ("the client drops reasoning", _without_reasoning),
+    "sorted_arguments": ("the client re-serialises arguments with sorted keys", _sorted_arguments),
+}

@@ -34,7 +34,7 @@ from dsv4._parse.reading import NEXT, ParserState
 from dsv4._playground.page_examples import COMPLETION_TOOLS, EXAMPLE_COMPLETIONS
 from dsv4._playground.page_request import PlaygroundContext
 from dsv4._playground.provenance import Utf16Offsets, utf16_length
-from dsv4.errors import OptionError, mismatch
+from dsv4.errors import OptionError, ParseError, mismatch
 
 if TYPE_CHECKING:
     from dsv4.tokens import Tokenizer
@@ -131,6 +131,7 @@ def trace_completion(body: Mapping[str, Any], context: PlaygroundContext) -> dic
         "message": _message_to_json(message),
         "events": len(reading.events),
         "like_answer": reads_like_an_answer(message),
+        "strict": _strict_result(text, options, reason, message),
     }
 
 
@@ -266,3 +267,18 @@ def _message_to_json(message: Message) -> dict[str, Any]:
         "finish": message.finish,
         "incomplete": [call.to_dict() for call in message.incomplete],
     }
+
+
+def _strict_result(
+    text: str, options: Mapping[str, Any], reason: Reason | None, tolerant: Message
+) -> dict[str, Any]:
+    """Whether the strict grammar accepts the text; its message, if that differs."""
+    parser = _parser({**options, "strict": True})
+    try:
+        message = assemble([*parser.feed(text), *parser.finish(reason)])
+    except ParseError as error:
+        position = Utf16Offsets(text)(error.position)
+        return {"accepts": False, "position": position, "problem": error.problem}
+    strict = _message_to_json(message)
+    same = strict == _message_to_json(tolerant)
+    return {"accepts": True, "message": None if same else strict}

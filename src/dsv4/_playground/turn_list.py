@@ -17,6 +17,7 @@ from dsv4._format.dialects import dialect_named
 from dsv4._format.tokens import markup
 from dsv4._parse.parse import parse
 from dsv4._playground.cache_view import (
+    AS_SENT,
     MeasuredPrompt,
     PromptMeter,
     cached_turns,
@@ -118,10 +119,11 @@ class MeasuredTurns:
         try:
             request, messages = page.request(page.source.value), _messages(page)
             meter = self._meter(request.encode())
-            for turn in cached_turns(request, meter):
+            for turn in cached_turns(request, AS_SENT, meter):
                 repairs = () if turn.answer is None else tuple(_repairs(messages[turn.answer]))
                 amounts = (turn.size, turn.held, turn.reused)
-                yield ListedTurn(turn.messages, *amounts, describe_turn(turn), repairs)
+                words = describe_turn(turn, AS_SENT)
+                yield ListedTurn(turn.messages, *amounts, words, repairs)
         except Error as error:
             raise page.problem(error) from None
 

@@ -4,7 +4,7 @@
 import { card, counted, number } from "./cards.js";
 import { brief, harmless, whole } from "./characters.js";
 import { Diagram } from "./diagram.js";
-import { element } from "./dom.js";
+import { button, element } from "./dom.js";
 
 /** @typedef {import("./trace.js").Trace} Trace */
 /** @typedef {ReturnType<Trace["at"]>} Moment */
@@ -274,12 +274,35 @@ const fullName = ({ namespace, name }) => (namespace === null ? name : `${namesp
 const LIKE_ANSWER =
   "There are calls and no end of reasoning: this looks like an answer's text. Untick “Begins in reasoning”.";
 
-/** The message so far. */
+/** The message so far, and beside it what the strict grammar says of the whole. */
 export class MessagePane {
-  #message = element("div", { className: "message", tabIndex: 0, role: "group", "aria-label": "Message so far" });
-  root = card("readings", "Message", [], this.#message);
+  #message = element("div", { className: "message" });
+  #strict = element("div", { className: "strict" });
+  #onplace;
   static #TEXT = 1600;
   static #CALLS = 12;
+
+  /**
+   * `onplace(place)` is called to go to a place of the text.
+   * @param {(place: number) => void} onplace
+   */
+  constructor(onplace) {
+    this.#onplace = onplace;
+    /**
+     * @param {string} title
+     * @param {Node} content
+     */
+    const side = (title, content) => element("div", {}, element("h3", {}, title), content);
+    this.root = card(
+      "readings", "Message", [],
+      element(
+        "div",
+        { className: "sides", tabIndex: 0, role: "group", "aria-label": "Message so far" },
+        side("Tolerant", this.#message),
+        side("Strict", this.#strict),
+      ),
+    );
+  }
 
   /**
    * @param {Trace} trace
@@ -291,6 +314,7 @@ export class MessagePane {
     if (!nodes.length) nodes.push(element("p", { className: "faint" }, "Nothing yet."));
     if (trace.isLikeAnswer && step >= trace.steps) nodes.push(element("p", {}, LIKE_ANSWER));
     this.#message.replaceChildren(...nodes);
+    this.#strict.replaceChildren(...this.#judged(trace.strict, step >= trace.steps));
   }
 
   /** @param {MessageSoFar} message */
@@ -308,5 +332,24 @@ export class MessagePane {
     }
     if (finish) nodes.push(element("p", { className: "finish" }, "Finish ", element("code", {}, finish)));
     return nodes;
+  }
+
+  /**
+   * The strict parser reads complete turns: before the end it has no result.
+   * @param {import("./types.js").StrictResult} strict
+   * @param {boolean} isEnd
+   */
+  #judged({ accepts, position = 0, problem = "", message }, isEnd) {
+    if (!isEnd) return [element("p", { className: "faint" }, "Holds everything until the end.")];
+    if (!accepts)
+      return [
+        element("p", { className: "verdict problem" }, "Refused"),
+        element("p", {}, `At character ${number(position)}: ${harmless(problem)}.`),
+        button("Show the place", () => this.#onplace(position)),
+      ];
+    const verdict = element("p", { className: "verdict good" }, "Accepted");
+    if (!message) return [verdict, element("p", {}, "The message is the same.")];
+    const other = brief(JSON.stringify(message), MessagePane.#TEXT);
+    return [verdict, element("p", {}, "It reads another message:"), element("pre", {}, other)];
   }
 }

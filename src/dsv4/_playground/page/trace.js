@@ -133,6 +133,7 @@ export class Trace {
     this.text = text;
     this.steps = answer.steps;
     this.rows = answer.rows;
+    this.strict = answer.strict;
     this.isLikeAnswer = answer.like_answer;
     this.message = answer.message;
     this.events = answer.events;

@@ -35,12 +35,18 @@
  */
 
 /**
+ * What the strict grammar says of the whole text.
+ * @typedef {{ accepts: boolean, position?: number, problem?: string, message?: object | null }} StrictResult
+ */
+
+/**
  * The answer of api/trace. `completion_trace.py` describes its fields.
  * @typedef {{
  *   length: number, steps: number, cuts: number[] | null,
  *   knots: [number, number, number, number, boolean][],
  *   holds: [number | null, string][],
  *   rows: TraceRow[], message: TracedMessage, events: number, like_answer: boolean,
+ *   strict: StrictResult,
  * }} TraceAnswer
  */
 
@@ -223,10 +229,17 @@
  */
 
 /**
+ * A client of the answer of api/cache: what a conversation costs with it.
+ * @typedef {{
+ *   name: string, title: string, computed: number, prompted: number, lost: number,
+ * }} CacheVariant
+ */
+
+/**
  * The answer of api/cache.
  * @typedef {{
- *   unit: string, turns: CacheTurn[], no_tokens: string | null, left_out: number,
- *   computed: number, prompted: number,
+ *   unit: string, variant: string, variants: CacheVariant[], turns: CacheTurn[],
+ *   no_tokens: string | null, left_out: number,
  * }} CacheAnswer
  */
 

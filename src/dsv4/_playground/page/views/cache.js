@@ -25,9 +25,10 @@ const percent = (part, whole) => (whole ? `${Math.floor((100 * part) / whole)}%`
  * @param {import("../types.js").PageContext} context
  */
 export function mount(root, context) {
-  const { request } = context;
+  const { request, state } = context;
   const source = () => sourceOf(context);
   const set = switches(context);
+  const head = element("div", { className: "clients", role: "group", "aria-label": "Clients" });
   const facts = element("div", { className: "facts" });
   const strip = element("ol", { className: "strip" });
   const intro = element(
@@ -42,13 +43,14 @@ export function mount(root, context) {
   const bar = element("div", { className: "toolbar" }, set.root, examples(context), context.copyLink());
   root.append(
     options("Switches, examples and copying", bar),
-    element("div", { className: "sheet-of-turns" }, intro, facts, strip),
+    element("div", { className: "sheet-of-turns" }, intro, head, facts, strip),
   );
 
   const ask = debounced(async () => {
     strip.setAttribute("aria-busy", "true");
     try {
-      const answer = await context.call("cache", { ...requestBody(request), source: source() });
+      const body = { ...requestBody(request), source: source(), variant: state.get().variant };
+      const answer = await context.call("cache", body);
       if (answer) show(answer);
     } catch (error) {
       if (!(error instanceof CallError)) throw error;
@@ -65,14 +67,13 @@ export function mount(root, context) {
       );
       strip.replaceChildren();
       strip.setAttribute("aria-busy", "false");
+      head.replaceChildren();
     }
   }, 120);
 
   /** @param {CacheAnswer} answer */
   function show(answer) {
-    const { computed, prompted, unit } = answer;
-    const saved = percent(prompted - computed, prompted);
-    const total = `${number(computed)} of ${amount(prompted, unit)} computed, ${saved} reused.`;
+    head.replaceChildren(...answer.variants.map((variant) => clientOf(variant, answer, state)));
     const said = answer.no_tokens ? `${answer.no_tokens} Characters are counted instead.` : null;
     const alone =
       answer.turns.length < 2
@@ -82,7 +83,7 @@ export function mount(root, context) {
       ? `The conversation is long: ${number(answer.left_out)} prompts before these are not shown.`
       : null;
     facts.replaceChildren(
-      ...[total, said, alone, left]
+      ...[said, alone, left]
         .filter(Boolean)
         .map((words) => element("p", { className: "fact" }, words)),
     );
@@ -105,7 +106,42 @@ export function mount(root, context) {
     if (names.includes("source") && names.length === 1) ask();
     else ask.now();
   });
+  state.onChange(() => ask.now());
   context.onShown(() => ask.now());
+}
+
+/**
+ * A client: what a conversation costs with it, and what it loses.
+ * @param {import("../types.js").CacheVariant} variant
+ * @param {CacheAnswer} answer
+ * @param {import("../types.js").Slice} state
+ */
+function clientOf(variant, { unit, variant: chosen }, state) {
+  const { name, title, computed, prompted, lost } = variant;
+  const saved = percent(prompted - computed, prompted);
+  return button(
+    [
+      element("b", {}, title[0].toUpperCase() + title.slice(1)),
+      element(
+        "span",
+        { className: "faint" },
+        `${number(computed)} of ${amount(prompted, unit)} computed, ${saved} reused`,
+      ),
+      element(
+        "span",
+        { className: lost > 0 ? "loss" : "faint" },
+        name === "as_sent"
+          ? "what the request has"
+          : lost > 0
+            ? `loses ${amount(lost, unit)}`
+            : lost < 0
+              ? `saves ${amount(-lost, unit)}`
+              : "loses nothing here",
+      ),
+    ],
+    () => state.set({ variant: name }),
+    { className: "client", "aria-pressed": String(name === chosen) },
+  );
 }
 
 /**

@@ -524,7 +524,7 @@ class Stream {
     const events = new EventsPane();
     const state = new StatePane(this.#known.states, this.#known.moves);
     const held = new HeldPane();
-    const message = new MessagePane();
+    const message = new MessagePane((place) => this.#to(this.#trace?.stepAt(place + 1) ?? null));
     this.#panes = [this.#text, events, state, held, message];
     /**
      * @param {string} className
