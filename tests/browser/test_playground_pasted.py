@@ -102,6 +102,23 @@ class TestPictures:
             assert "968 tokens" in tab.locator(".rows figure.image").inner_text()
             assert source(tab)["model"] == "DeepSeek-V4.1-Flash"
 
+    def test_the_slider_says_what_other_sizes_cost(self, tab: Any) -> None:
+        give(tab, "drop", ("shot.png", "image/png", SHOT))
+        tab.get_by_role("button", name="Other sizes").click()
+        slider = tab.get_by_label("Size of the picture")
+        slider.wait_for()
+        assert tab.locator(".sizes output").inner_text() == (
+            "100 %: 1920 × 1080, 41 × 23 cells, 968 tokens"
+        )
+        slider.press("Home")
+        words = tab.locator(".sizes output").inner_text()
+        assert words.startswith("5 %: 96 × 54, ")
+        assert slider.get_attribute("aria-valuetext") == words
+        slider.press("End")
+        assert tab.locator(".sizes output").inner_text().startswith("400 %: 7680 × 4320, ")
+        tab.get_by_role("button", name="Other sizes").click()
+        assert tab.locator(".sizes").count() == 0
+
     def test_a_request_with_a_large_picture_can_be_edited(self, tab: Any) -> None:
         url = f"data:image/png;base64,{png(640, 480, 300_000)}"
         body = [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]}]
@@ -126,7 +143,8 @@ class TestPictures:
 
     def test_it_is_accessible(self, tab: Any, axe: str) -> None:
         give(tab, "drop", ("shot.png", "image/png", SHOT))
-        tab.wait_for_selector(".rows figure.image img")
+        tab.get_by_role("button", name="Other sizes").click()
+        tab.wait_for_selector(".sizes input")
         assert violations(tab, axe) == []
 
 

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { page } from "./page.js";
 
-const { freeName, liftedPictures, picturesOf } = await page("pictures.js");
+const { freeName, liftedPictures, picturesOf, sizeWords } = await page("pictures.js");
 const { isWhole } = await page("pasted.js");
 
 const DATA = "A".repeat(5000);
@@ -49,6 +49,13 @@ test("a file keeps its name, unless that is taken", () => {
 test("a link may hold anything for pictures", () => {
   for (const pictures of [undefined, null, 5, "x", [URL]])
     assert.deepEqual(picturesOf({ get: () => ({ pictures }) }), {});
+});
+
+test("a size in words, beside the picture's own", () => {
+  const whole = { scale: 100, width: 1920, height: 1080, columns: 41, rows: 23, tokens: 968 };
+  const half = { scale: 50, width: 960, height: 540, columns: 23, rows: 13, tokens: 314 };
+  assert.equal(sizeWords(half, whole), "50 %: 960 × 540, 23 × 13 cells, 314 tokens (−654)");
+  assert.equal(sizeWords(whole, whole), "100 %: 1920 × 1080, 41 × 23 cells, 968 tokens");
 });
 
 test("what is pasted into the example replaces it, unless it is a word or two", () => {

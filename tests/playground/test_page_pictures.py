@@ -1,4 +1,4 @@
-"""Pictures on the page: beside the JSON, in the request, and in the prompt."""
+"""Pictures on the page: beside the JSON, in the request, in the prompt, and in other sizes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from typing import Any
 
 import pytest
 
+import dsv4
 from dsv4._playground.page_functions import PAGE_FUNCTIONS
+from dsv4._playground.page_pictures import SCALES
 from dsv4._playground.page_problem import PageProblem
 from dsv4._playground.page_request import PlaygroundContext
+from dsv4.errors import OptionError
 
 CONTEXT = PlaygroundContext()
 
@@ -165,3 +168,44 @@ class TestNames:
         source = [{"role": "user", "content": "picture:nothing"}]
         answer = asked("text", source, pictures={"shot.png": SHOT})
         assert "picture:nothing" in answer["prompt"]
+
+
+class TestSizes:
+    def test_each_has_the_cells_and_tokens_of_its_size(self) -> None:
+        found = asked("sizes", "", width=1920, height=1080)["sizes"]
+        assert [size["scale"] for size in found] == list(SCALES)
+        for size in found:
+            grid = dsv4.image_grid(size["width"], size["height"])
+            assert (size["rows"], size["columns"], size["tokens"]) == (
+                *(grid.rows, grid.columns),
+                grid.tokens,
+            )
+        half = next(size for size in found if size["scale"] == 50)
+        assert (half["width"], half["height"]) == (960, 540)
+
+    def test_padding_of_the_vision_preview_is_that_of_the_picture(self) -> None:
+        for start in range(4):
+            tokens = dsv4.image_grid(640, 480, dialect="v4-vision", start=start).tokens
+            found = asked("sizes", "", width=640, height=480, tokens=tokens, dialect="v4-vision")
+            (whole,) = (size for size in found["sizes"] if size["scale"] == 100)
+            assert whole["tokens"] == tokens
+
+    def test_the_smallest_and_the_largest(self) -> None:
+        for sides in ((1, 1), (2**32 - 1, 2**32 - 1)):
+            found = asked("sizes", "", width=sides[0], height=sides[1])["sizes"]
+            assert len(found) == len(SCALES)
+
+    @pytest.mark.parametrize(
+        "fields",
+        [
+            {},
+            {"width": 0, "height": 5},
+            {"width": "5", "height": 5},
+            {"width": 5.0, "height": 5},
+            {"width": 5, "height": 2**40},
+            {"width": 5, "height": 5, "dialect": "v4"},
+        ],
+    )
+    def test_no_size_of_a_picture(self, fields: dict[str, Any]) -> None:
+        with pytest.raises((OptionError, PageProblem), match="expected"):
+            asked("sizes", "", **fields)

@@ -14,7 +14,7 @@ from dsv4._inputs.input_files import json_problem
 from dsv4._playground.cache_view import view_cache
 from dsv4._playground.completion_trace import stream_view_setup, trace_completion
 from dsv4._playground.page_examples import example_sources
-from dsv4._playground.page_pictures import add_picture
+from dsv4._playground.page_pictures import add_picture, picture_sizes
 from dsv4._playground.page_problem import PageProblem, message_and_location
 from dsv4._playground.page_request import PlaygroundContext, live_request
 from dsv4._playground.pasted_text import explain_text
@@ -61,6 +61,7 @@ PAGE_FUNCTIONS: dict[str, PageFunction] = {
     "picture": add_picture,
     "prompt": view_prompt,
     "settings": page_settings,
+    "sizes": picture_sizes,
     "stream": stream_view_setup,
     "text": prompt_text,
     "trace": trace_completion,

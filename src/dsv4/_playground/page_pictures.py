@@ -1,5 +1,5 @@
 """Pictures on the page: kept beside the JSON, in which a name stands for each, because a text of
-megabytes cannot be edited; and put into a request.
+megabytes cannot be edited; put into a request; and what one would cost in other sizes.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from dsv4._format.dialects import DIALECTS
-from dsv4._images.image_size import image_size
+from dsv4._images.image_grid import image_grid
+from dsv4._images.image_size import LONGEST_SIDE, image_size
 from dsv4._images.image_source import image_bytes
-from dsv4._playground.page_problem import PageProblem, text_field
+from dsv4._playground.page_problem import PageProblem, choice_field, text_field
 from dsv4._playground.page_request import PageRequest, PlaygroundContext, pictures_in
 from dsv4._playground.provenance import PICTURE
 from dsv4.errors import Error, ImageError, mismatch
@@ -90,3 +91,35 @@ def _block(name: str, url: str, page: PageRequest) -> dict[str, Any]:
         source = {"type": "base64", "media_type": media, "data": named}
         return {"type": "image", "source": source}
     return {"type": "image_url", "image_url": {"url": named}}
+
+
+# In percent of the picture's sides.
+SCALES = (*range(5, 100, 5), 100, 110, 125, 150, 175, 200, 250, 300, 400)
+
+
+def picture_sizes(body: Mapping[str, Any], context: PlaygroundContext) -> dict[str, Any]:
+    """What a picture of `width` and `height` would cost in other sizes, in a `dialect`: for each of
+    `SCALES`, its size, cells and tokens.
+
+    `tokens` are those that it has, where they are known. Raises an `OptionError` for no size of a
+    picture, and for a dialect without any.
+    """
+    dialect = DIALECTS[choice_field(body, "dialect", tuple(DIALECTS), WITH_PICTURES)]
+    size: list[Any] = [body.get(name) for name in ("width", "height")]
+    # In v4-vision, up to three tokens depend on what stands before the picture.
+    starts = (image_grid(*size, dialect=dialect, start=n) for n in range(4))
+    whole = next((grid for grid in starts if grid.tokens == body.get("tokens")), None)
+    whole = whole or image_grid(*size, dialect=dialect)
+    sizes = []
+    for scale in SCALES:
+        sides = (_scaled(side, scale) for side in (whole.width, whole.height))
+        grid = image_grid(*sides, dialect=dialect, start=whole.start)
+        sizes.append({"scale": scale, **{name: getattr(grid, name) for name in _SHOWN}})
+    return {"sizes": sizes}
+
+
+_SHOWN = ("width", "height", "columns", "rows", "tokens")
+
+
+def _scaled(side: int, percent: int) -> int:
+    return min(max(1, round(side * percent / 100)), LONGEST_SIDE)

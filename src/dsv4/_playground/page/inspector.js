@@ -413,7 +413,7 @@ async function pictures(source, protocol) {
     /** @type {PromptAnswer} */
     const { sides: [side] } = await post("prompt", { source, protocol, dialect: "v4.1" });
     const images = side.problem ? [] : side.rows.flatMap((row) => row.images);
-    const drawn = images.map((image) => drawnImage(image));
+    const drawn = images.map((image) => drawnImage(image, "v4.1"));
     return [element("div", { className: "rows" }, drawn.length ? drawn : "None can be read.")];
   } catch (error) {
     return [problemOf(error)];

@@ -1,10 +1,12 @@
 // Pictures: kept beside the JSON of a request, in which a name stands for each; read from files; and
-// drawn in a prompt, with their cells and cost.
+// drawn in a prompt, with their cells and what they would cost in other sizes.
 
-import { element } from "./dom.js";
+import { button, element } from "./dom.js";
+import { messageOf, post } from "./server.js";
 import { isObject } from "./state.js";
 
 /** @typedef {import("./types.js").PromptImage} PromptImage */
+/** @typedef {import("./types.js").PictureSize} PictureSize */
 
 export const PICTURE = "picture:";
 // As the gateway takes them.
@@ -85,10 +87,12 @@ export function addressOf(file) {
 }
 
 /**
- * An image of a prompt: small, under its cells, with its cost.
+ * An image of a prompt: small, under its cells, with its cost, and a slider for other sizes.
  * @param {PromptImage} image
+ * @param {string} dialect
  */
-export function drawnImage(image) {
+export function drawnImage(image, dialect) {
+  const caption = element("figcaption", {}, image.caption);
   const figure = element("figure", { className: "image" });
   if (image.thumbnail) {
     const grid = element("span", { className: "cells", "aria-hidden": "true" });
@@ -97,6 +101,62 @@ export function drawnImage(image) {
     const picture = element("img", { src: image.thumbnail, alt: image.caption });
     figure.append(element("span", { className: "thumbnail" }, picture, grid));
   }
-  figure.append(element("figcaption", {}, image.caption));
+  figure.append(caption);
+  if (image.width !== null) caption.append(" ", sizesButton(image, dialect, figure));
   return figure;
+}
+
+/**
+ * Opens the slider, with the sizes that the server tells once.
+ * @param {PromptImage} image
+ * @param {string} dialect
+ * @param {HTMLElement} figure
+ */
+function sizesButton({ width, height, tokens }, dialect, figure) {
+  const control = button(
+    "Other sizes",
+    async () => {
+      const opened = figure.querySelector(".sizes");
+      control.setAttribute("aria-expanded", String(!opened));
+      if (opened) return opened.remove();
+      const shown = element("div", { className: "sizes" }, "…");
+      figure.append(shown);
+      try {
+        const { sizes } = await post("sizes", { width, height, tokens, dialect });
+        shown.replaceChildren(...slider(sizes));
+      } catch (error) {
+        shown.textContent = messageOf(error);
+      }
+    },
+    { className: "small", "aria-expanded": "false" },
+  );
+  return control;
+}
+
+/** @param {PictureSize[]} sizes */
+function slider(sizes) {
+  const words = element("output", {});
+  const whole = sizes.findIndex(({ scale }) => scale === 100);
+  /** @type {HTMLInputElement} */
+  const range = element("input", {
+    type: "range", min: 0, max: sizes.length - 1, step: 1, value: whole, "aria-label": "Size of the picture",
+    oninput: () => show(),
+  });
+  const show = () => {
+    words.textContent = sizeWords(sizes[Number(range.value)], sizes[whole]);
+    range.setAttribute("aria-valuetext", words.textContent);
+  };
+  show();
+  return [range, words];
+}
+
+/**
+ * What a size costs, beside what the picture costs as it is.
+ * @param {PictureSize} size
+ * @param {PictureSize} whole
+ */
+export function sizeWords({ scale, width, height, columns, rows, tokens }, whole) {
+  const more = tokens - whole.tokens;
+  const change = more ? ` (${more > 0 ? "+" : "−"}${Math.abs(more)})` : "";
+  return `${scale} %: ${width} × ${height}, ${columns} × ${rows} cells, ${tokens} tokens${change}`;
 }

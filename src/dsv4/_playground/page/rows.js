@@ -137,7 +137,7 @@ export class Rows {
     const cells = pair.map((row, side) =>
       row === null
         ? element("div", { className: "gap" })
-        : this.#row(this.#sides[side].rows[row]),
+        : this.#row(this.#sides[side].rows[row], this.#sides[side].dialect),
     );
     return element(
       "div",
@@ -146,8 +146,11 @@ export class Rows {
     );
   }
 
-  /** @param {PromptRow} row */
-  #row(row) {
+  /**
+   * @param {PromptRow} row
+   * @param {string} dialect
+   */
+  #row(row, dialect) {
     const text = element("div", { className: "text" }, this.#segments(row, row.head));
     if (row.fold) text.append(this.#fold(row));
     const name = row.message === null ? "" : `${row.message} ${row.role}`;
@@ -163,7 +166,7 @@ export class Rows {
           element("span", { className: "count", title: counted(row.tokens, "token") }, number(row.tokens)),
       ),
       text,
-      row.images.map((image) => drawnImage(image)),
+      row.images.map((image) => drawnImage(image, dialect)),
       row.note && element("div", { className: "note" }, row.note),
     );
   }

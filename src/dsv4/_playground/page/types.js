@@ -64,6 +64,13 @@
  */
 
 /**
+ * What a picture costs in a size, in percent of its own.
+ * @typedef {{
+ *   scale: number, width: number, height: number, columns: number, rows: number, tokens: number,
+ * }} PictureSize
+ */
+
+/**
  * A row of a prompt.
  * @typedef {{
  *   message: number | null, role: string, field: string, tokens: number | null,
