@@ -393,9 +393,29 @@ class TestOptions:
         tab.get_by_text("Options: tools, dialect").click()
         at = EXAMPLE_COMPLETIONS[0].text.index("Paris") + 3
         go(tab, at)
-        assert tab.locator(".events .pill.call").count() > 0
+        assert "tool_use" in tab.locator(".protocol.messages").inner_text()
         choose(tab, "Calls", "whole")
-        assert tab.locator(".events .pill.call").count() == 0
+        assert "tool_use" not in tab.locator(".protocol.messages").inner_text()
+
+
+def test_frames_are_those_that_the_writers_send(opened: Callable[..., Any]) -> None:
+    tab = opened()
+    tab.get_by_role("button", name="To the end").click()
+    settle(tab)
+    told = trace_completion(
+        {"text": EXAMPLE_COMPLETIONS[0].text, "tools": COMPLETION_TOOLS, "cut": "character"},
+        PlaygroundContext(),
+    )
+    last = {name: told["frames"][name]["finish"][-1] for name in told["frames"]}
+    shown = tab.locator(".protocol.chat li code").last.inner_text()
+    assert json.loads(shown) == last["chat"]["choices"]
+    for name in ("responses", "messages"):
+        assert tab.locator(f".protocol.{name} li b").last.inner_text() == last[name]["type"]
+    go(tab, 20)
+    piece = EXAMPLE_COMPLETIONS[0].text[19]
+    assert f'"reasoning_content":"{piece}"' in tab.locator(".protocol.chat li").last.inner_text()
+    assert f'"delta":"{piece}"' in tab.locator(".protocol.responses li").last.inner_text()
+    assert f'"thinking":"{piece}"' in tab.locator(".protocol.messages li").last.inner_text()
 
 
 def test_a_link_restores_all_of_it(opened: Callable[..., Any]) -> None:
@@ -452,7 +472,7 @@ class TestHostileText:
         for step in (0, len(MARKUP), steps_of(tab)):
             go(tab, step)
         assert "dsv4 playground" in tab.title()
-        assert tab.locator("main img, main script, main b").count() == 0
+        assert tab.locator("main img, main script, main b:not(.frames b)").count() == 0
         pane = tab.locator(".completion .text")
         assert MARKUP in pane.text_content()
         for acting in ("\u202e", "\x1b", "\x9b", "\0"):

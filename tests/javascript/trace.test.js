@@ -32,6 +32,7 @@ const ANSWER = {
     { type: "Diagnostic", step: 2, kind: "a", start: 3, end: 4, sentence: "" },
     { type: "ContentDelta", step: 3, text: " Hello", runs: [[3, 1, 6]] },
   ],
+  frames: { chat: { start: [{}], rows: [[[{}], null]], finish: [], whole: false } },
   message: { finish: "stop" },
   events: 4,
   strict: { accepts: true, message: null },
@@ -73,4 +74,8 @@ test("of a long text the end is given, and how much is before it", () => {
   assert.deepEqual(content, { before: 4, text: "lo" });
   assert.equal(finish, null);
   assert.equal(trace.messageAt(4, 2, 10).finish, "stop");
+});
+
+test("a protocol says whether all of its frames are there", () => {
+  assert.equal(trace.isFramed("chat"), false);
 });

@@ -1,4 +1,4 @@
-"""A trace says what the parser does at every step, in as little as the text."""
+"""A trace says what the parser and the writers do at every step, in as little as the text."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stepping import stepped
+from stepping import PROTOCOLS, sent, stepped
 
 import dsv4
 from completions import corpus, declared
+from dsv4._playground import completion_trace
 from dsv4._playground.completion_trace import (
     STATES,
     cut_completion,
@@ -83,9 +84,34 @@ class Unfolded:
             else:
                 yield row["step"], row["type"], ""
 
+    def frames(self, protocol: str) -> Iterator[tuple[int, Any]]:
+        """Every frame, with its step."""
+        written = self.traced["frames"][protocol]
+        for number, (step, frame) in enumerate(self._frames(written)):
+            if "sequence_number" in frame:
+                frame["sequence_number"] = number
+            yield step, frame
+
+    def _frames(self, written: dict[str, Any]) -> Iterator[tuple[int, Any]]:
+        for frame in written["start"]:
+            yield 0, frame
+        for row, (first, more) in zip(self.traced["rows"], written["rows"], strict=True):
+            deltas = list(self.deltas(row)) if row["type"] in JOINED else [(row["step"], "")]
+            for frame in first:
+                yield deltas[0][0], frame
+            for step, text in deltas[1:] if more else ():
+                filled = json.loads(json.dumps(more["frame"]))
+                place = filled
+                for key in more["path"][:-1]:
+                    place = place[key]
+                place[more["path"][-1]] = text
+                yield step, filled
+        for frame in written["finish"]:
+            yield self.traced["steps"], frame
+
 
 def check(body: dict[str, Any], tokenizer: Any = None) -> None:
-    """Holds a trace against a parser that is given the same pieces."""
+    """Holds a trace against a parser and writers that are given the same pieces."""
     traced = json.loads(json.dumps(trace_completion(body, PlaygroundContext(tokenizer))))
     pieces = cut_completion(body["text"], body["cut"], body.get("seed", 0), tokenizer)
     assert "".join(pieces) == body["text"]
@@ -95,12 +121,12 @@ def check(body: dict[str, Any], tokenizer: Any = None) -> None:
     found: dict[int, list[Any]] = {}
     for step, kind, text in unfolded.events():
         found.setdefault(step, []).append((kind, text))
-    count = 0
+    every: list[tuple[int, Any]] = []
     units = body["text"].encode("utf-16-le", "surrogatepass")
     for step, (state, held, why, events) in enumerate(
         stepped(pieces, body.get("reason"), **options), 1
     ):
-        count += len(events)
+        every += ((step, event) for event in events)
         said = [
             (type(e).__name__, e.text if type(e).__name__ in JOINED else "")  # type: ignore[union-attr]
             for e in events
@@ -112,7 +138,9 @@ def check(body: dict[str, Any], tokenizer: Any = None) -> None:
         assert hold == (list(why) if why else [None, ""]), step
         assert (why is None) == (not held), step
         assert known == state or state is None, step
-    assert traced["events"] == count
+    assert traced["events"] == len(every)
+    for protocol in PROTOCOLS:
+        assert list(unfolded.frames(protocol)) == sent(protocol, every, body, len(pieces) + 1)
 
 
 @each_row("case", [pytest.param(case, id=case["id"]) for case in part(CASES, 2)])
@@ -276,6 +304,15 @@ def test_the_parser_is_asked_once_for_each_piece(
     )
     assert len(asked_for) == len(text) + 1
     assert text is not HELD or len(told["knots"]) < 40
+
+
+def test_rows_without_end_are_not_all_framed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(completion_trace, "MAX_FRAMED_ROWS", 20)
+    text = "a<think>b</think>" * 20
+    framed = trace_completion(
+        {"text": text, "cut": "random", "thinking": False}, PlaygroundContext()
+    )["frames"]["chat"]
+    assert (framed["whole"], len(framed["rows"]), framed["finish"]) == (False, 20, [])
 
 
 @each_row(

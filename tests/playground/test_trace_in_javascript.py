@@ -1,4 +1,4 @@
-"""Traces as the page reads them: `trace.js`, run by Node, against a parser."""
+"""Traces as the page reads them: `trace.js`, run by Node, against a parser and the writers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stepping import stepped
+from stepping import sent, stepped
 
 import dsv4
 from completions import corpus
@@ -26,7 +26,7 @@ WIDE = "Wide \U0001f327\U0001f327 <\U0001f327</think>\n\n\U0001f327 ok"
 @pytest.mark.skipif(NODE is None, reason="needs Node")
 @pytest.mark.parametrize("cut", ["character", "random", "token"])
 def test_the_page_unfolds_a_trace_to_what_happened(cut: str) -> None:
-    """Every step of a part of the corpus."""
+    """Every step and every frame of a part of the corpus."""
     context = PlaygroundContext(Tokenizer.load())
     texts = [*(case["text"] for case in corpus()[::9]), WIDE]
     bodies = [{"text": text, "tools": COMPLETION_TOOLS, "cut": cut, "seed": 5} for text in texts]
@@ -59,3 +59,8 @@ def check(body: dict[str, Any], unfolded: Any, context: PlaygroundContext) -> No
             assert shown[kind] == "".join(so_far)
         starts = [e for _, e in events if isinstance(e, dsv4.ToolCallStart)]
         assert [name for name, _ in shown["calls"]] == [start.name for start in starts]
+    for n, protocol in enumerate(("chat", "responses", "messages")):
+        frames = sent(protocol, events, body, len(pieces) + 1)
+        assert [(f["step"], f["frame"]) for f in unfolded["frames"][n]] == frames
+        counts = [sum(step <= at for step, _ in frames) for at in range(len(pieces) + 2)]
+        assert [shown["frames"][n] for shown in unfolded["steps"]] == counts

@@ -12,6 +12,10 @@ before the first. Offsets and lengths count UTF-16 units, as the strings of the 
 - `rows`: the events. Consecutive deltas of one kind are one row, with their text joined and with
   `runs`, `[step, count, length]`: `count` deltas from this step on, one for each step. The text of
   a single delta is `length` long; those of a longer run are as long as their pieces.
+- `frames`: for each protocol what is sent before the first event (`start`), for each row (`rows`,
+  `[frames, more]`: those of an event, or of the first delta; and the pattern of the deltas after
+  it, a frame and the path to the text in it) and at the end (`finish`). The `sequence_number` of a
+  frame is its place in the stream.
 - `like_answer`: whether the text looks like an answer's, and was read as beginning in reasoning.
 """
 
@@ -20,9 +24,9 @@ from __future__ import annotations
 import codecs
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dsv4._completion.events import ArgumentsDelta, ContentDelta, Diagnostic, Event, ReasoningDelta
 from dsv4._completion.message import Message, assemble, reads_like_an_answer
@@ -34,7 +38,12 @@ from dsv4._parse.reading import NEXT, ParserState
 from dsv4._playground.page_examples import COMPLETION_TOOLS, EXAMPLE_COMPLETIONS
 from dsv4._playground.page_request import PlaygroundContext
 from dsv4._playground.provenance import Utf16Offsets, utf16_length
+from dsv4.api import ApiRequest
+from dsv4.api.api_request import ApiSettings, ProtocolName
+from dsv4.api.event_writer import EventWriter
+from dsv4.api.protocols import PROTOCOLS
 from dsv4.errors import OptionError, ParseError, mismatch
+from dsv4.request import Request
 
 if TYPE_CHECKING:
     from dsv4.tokens import Tokenizer
@@ -86,6 +95,86 @@ def _token_pieces(text: str, tokenizer: Tokenizer) -> Iterator[str]:
         yield decoder.decode(b"", True)
 
 
+# The frames of the protocols: for a run of deltas one pattern, which the page fills.
+
+
+# Rows beyond these have no frames: a text that flips between reasoning and content every few
+# characters would make a hundred times its length of them.
+MAX_FRAMED_ROWS = 2_000
+
+
+def protocol_frames(
+    protocol: ProtocolName,
+    rows: Sequence[tuple[Event, Sequence[str]]],
+    options: Mapping[str, Any],
+    reason: Reason | None,
+) -> dict[str, Any]:
+    """What a protocol sends for each row: an event, or the first of some deltas and their texts."""
+    writer = _protocol_writer(protocol, options)
+    # Written the same events with another text, it shows where the text of a delta stands.
+    pattern = _protocol_writer(protocol, options)
+    start = writer.start()
+    pattern.start()
+    written = [_row_frames(*row, writer, pattern) for row in rows[:MAX_FRAMED_ROWS]]
+    whole = len(rows) <= MAX_FRAMED_ROWS
+    return {
+        "start": start,
+        "rows": written,
+        "finish": writer.finish(reason=reason) if whole else [],
+        "whole": whole,
+    }
+
+
+def _protocol_writer(protocol: ProtocolName, options: Mapping[str, Any]) -> EventWriter:
+    settings = ApiSettings(calls=options.get("calls", "streamed"))
+    request = Request([{"role": "user", "content": ""}], dialect=options["dialect"])
+    call = ApiRequest(request, protocol, "deepseek-v4", 1, stream=True, settings=settings)
+    writer = PROTOCOLS[protocol].Writer
+    return writer(call, id=f"{writer.id_prefix}playground", created=0)
+
+
+def _row_frames(
+    event: Event, texts: Sequence[str], writer: EventWriter, pattern: EventWriter
+) -> list[Any]:
+    """The frames of a row's event, or of its first delta; and the pattern of the deltas after."""
+    if not isinstance(event, JOINED_EVENTS):
+        pattern.write(event)
+        return [writer.write(event), None]
+    first = writer.write(_with_text(event, texts[0]))
+    pattern.write(_with_text(event, _TEXT_MARK))
+    if len(texts) == 1:
+        return [first, None]
+    # The rest as one delta: what is sent later of the whole text is then right.
+    writer.write(_with_text(event, "".join(texts[1:])))
+    more = pattern.write(_with_text(event, _TEXT_MARK))
+    return [first, {"frame": more[0], "path": _path_to(_TEXT_MARK, more[0])} if more else None]
+
+
+# A text that is nowhere else in a frame.
+_TEXT_MARK = "\0"
+_Delta: TypeAlias = ReasoningDelta | ContentDelta | ArgumentsDelta
+
+
+def _with_text(event: _Delta, text: str) -> _Delta:
+    return replace(event, text=text)
+
+
+def _path_to(text: str, value: object) -> list[str | int] | None:
+    """The path to a text in a frame."""
+    if value == text:
+        return []
+    inside: Iterable[tuple[Any, Any]] = ()
+    if isinstance(value, dict):
+        inside = value.items()
+    elif isinstance(value, list):
+        inside = enumerate(value)
+    for key, item in inside:
+        path = _path_to(text, item)
+        if path is not None:
+            return [key, *path]
+    return None
+
+
 # The trace.
 
 
@@ -121,6 +210,7 @@ def trace_completion(body: Mapping[str, Any], context: PlaygroundContext) -> dic
     reading = _TracedParse(text, pieces, options, reason)
     message = assemble(reading.events)
     widths = list(map(utf16_length, pieces))
+    deltas = [(row.event, row.texts) for row in reading.rows]
     return {
         "length": sum(widths),
         "steps": len(pieces) + 1,
@@ -128,6 +218,7 @@ def trace_completion(body: Mapping[str, Any], context: PlaygroundContext) -> dic
         "knots": reading.knots.rows,
         "holds": [list(hold) if hold else [None, ""] for hold in reading.holds],
         "rows": [row.to_json(reading.offsets) for row in reading.rows],
+        "frames": {name: protocol_frames(name, deltas, options, reason) for name in PROTOCOLS},
         "message": _message_to_json(message),
         "events": len(reading.events),
         "like_answer": reads_like_an_answer(message),

@@ -353,3 +353,52 @@ export class MessagePane {
     return [verdict, element("p", {}, "It reads another message:"), element("pre", {}, other)];
   }
 }
+
+/** The frames of a protocol. */
+export class FramesPane {
+  #name;
+  #list;
+  #count = element("span", { className: "faint" });
+  static #FRAMES = 24;
+  static #LONGEST = 420;
+
+  /**
+   * @param {string} name
+   * @param {string} title
+   */
+  constructor(name, title) {
+    this.#name = name;
+    this.#list = element("ol", { tabIndex: 0, "aria-label": `Frames of ${title} so far` });
+    this.root = card(`protocol ${name}`, title, [this.#count], this.#list);
+  }
+
+  /**
+   * @param {Trace} trace
+   * @param {number} step
+   */
+  show(trace, step) {
+    const sent = trace.frameCount(this.#name, step);
+    const from = Math.max(0, sent - FramesPane.#FRAMES);
+    const rows = from ? [elided(`… ${number(from)} earlier`, "li")] : [];
+    for (let n = from; n < sent; n++) rows.push(this.#row(trace.frame(this.#name, n), step));
+    if (!trace.isFramed(this.#name) && step >= trace.steps)
+      rows.push(elided("The text has more events than frames are shown for.", "li"));
+    this.#list.replaceChildren(...rows);
+    this.#list.scrollTop = this.#list.scrollHeight;
+    this.#count.textContent = counted(sent, "frame");
+  }
+
+  /**
+   * @param {ReturnType<Trace["frame"]>} sent
+   * @param {number} now
+   */
+  #row({ frame: { type, ...frame }, step }, now) {
+    const data = JSON.stringify(this.#name === "chat" ? frame.choices : frame);
+    return element(
+      "li",
+      { className: step === now ? "new" : "" },
+      type ? element("b", {}, type) : null,
+      element("code", {}, brief(data, FramesPane.#LONGEST)),
+    );
+  }
+}

@@ -3,8 +3,10 @@
 
 import { whole } from "./characters.js";
 
+/** @typedef {import("./types.js").Frame} Frame */
 /** @typedef {import("./types.js").ParserState} ParserState */
 /** @typedef {import("./types.js").TraceAnswer} TraceAnswer */
+/** @typedef {import("./types.js").TraceFrames} TraceFrames */
 /** @typedef {import("./types.js").TraceRow} TraceRow */
 
 /**
@@ -56,6 +58,10 @@ class Deltas {
     }
   }
 
+  get count() {
+    return last(this.#counts);
+  }
+
   /**
    * How many have arrived at a step, and how long their text is.
    * @param {number} step
@@ -76,6 +82,18 @@ class Deltas {
     const [step, count, length] = this.#row.runs[run];
     const size = count === 1 ? length : this.#trace.end(step + come - 1) - this.#trace.end(step - 1);
     return this.#lengths[run] + (come ? size : 0);
+  }
+
+  /**
+   * The text of a delta, and the step it came with.
+   * @param {number} number
+   */
+  get(number) {
+    const run = lastUpTo(this.#row.runs.length, (n) => this.#counts[n], number);
+    const come = number - this.#counts[run];
+    const from = come ? this.#lengthOf(run, come) : this.#lengths[run];
+    const text = this.#row.text.slice(from, this.#lengthOf(run, come + 1));
+    return { text, step: this.#row.runs[run][0] + come };
   }
 }
 
@@ -115,6 +133,8 @@ export class Trace {
   #ends = null;
   /** @type {Map<number, Deltas>} */
   #deltas = new Map();
+  /** @type {Map<string, { answer: TraceFrames, before: Uint32Array }>} */
+  #frames = new Map();
   /** @type {Map<number, number>} */
   #firstSeen = new Map();
   #numbers;
@@ -332,6 +352,71 @@ export class Trace {
       finish,
     };
   }
+
+  // The frames of a protocol. Those of a row are its first ones, and one for each delta after.
+
+  /** @param {string} protocol */
+  #framesOf(protocol) {
+    const known = this.#frames.get(protocol);
+    if (known) return known;
+    const answer = this.#answer.frames[protocol];
+    const before = new Uint32Array(answer.rows.length + 1);
+    before[0] = answer.start.length;
+    answer.rows.forEach(([first, more], n) => {
+      const rest = more ? this.#deltasOf(n).count - 1 : 0;
+      before[n + 1] = before[n] + first.length + rest;
+    });
+    const found = { answer, before };
+    this.#frames.set(protocol, found);
+    return found;
+  }
+
+  /**
+   * Whether every row has frames: those of very many rows are left out.
+   * @param {string} protocol
+   */
+  isFramed(protocol) {
+    return this.#answer.frames[protocol].whole;
+  }
+
+  /**
+   * How many frames have been sent at a step.
+   * @param {string} protocol
+   * @param {number} step
+   */
+  frameCount(protocol, step) {
+    const { answer, before } = this.#framesOf(protocol);
+    const rows = Math.min(this.rowsAt(step), answer.rows.length);
+    if (!rows) return answer.start.length;
+    if (step >= this.steps) return before[answer.rows.length] + answer.finish.length;
+    const row = rows - 1;
+    const [first, more] = answer.rows[row];
+    if (!more) return before[row] + first.length;
+    return before[row] + first.length + this.#deltasOf(row).at(step).count - 1;
+  }
+
+  /**
+   * A frame by its number, with the step it was sent at.
+   * @param {string} protocol
+   * @param {number} number
+   */
+  frame(protocol, number) {
+    const { answer, before } = this.#framesOf(protocol);
+    /**
+     * @param {Frame} frame
+     * @param {number} step
+     */
+    const sent = (frame, step) => ({ frame: numbered(frame, number), step });
+    const end = before[answer.rows.length];
+    if (number < answer.start.length) return sent(answer.start[number], 0);
+    if (number >= end) return sent(answer.finish[number - end], this.steps);
+    const row = lastUpTo(answer.rows.length, (n) => before[n], number);
+    const [first, more] = answer.rows[row];
+    const inside = number - before[row];
+    if (inside < first.length || !more) return sent(first[inside], this.rows[row].step);
+    const { text, step } = this.#deltasOf(row).get(inside - first.length + 1);
+    return sent(filled(more.frame, more.path, text), step);
+  }
 }
 
 /**
@@ -339,6 +424,27 @@ export class Trace {
  * @param {number[]} numbers
  */
 const last = (numbers) => numbers[numbers.length - 1];
+
+/**
+ * A frame with a text where a path leads.
+ * @param {any} frame
+ * @param {(string | number)[]} path
+ * @param {string} text
+ * @returns {any}
+ */
+function filled(frame, path, text) {
+  const [key, ...rest] = path;
+  const made = Array.isArray(frame) ? [...frame] : { ...frame };
+  made[key] = rest.length ? filled(frame[key], rest, text) : text;
+  return made;
+}
+
+/**
+ * @param {Frame} frame
+ * @param {number} number
+ */
+const numbered = (frame, number) =>
+  "sequence_number" in frame ? { ...frame, sequence_number: number } : frame;
 
 /**
  * The end of a text, as long as `most`.

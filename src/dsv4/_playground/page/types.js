@@ -27,6 +27,16 @@
  */
 
 /**
+ * The frames of a protocol for each row, and before and after all rows.
+ * @typedef {{
+ *   start: Frame[],
+ *   rows: [Frame[], { frame: Frame, path: (string | number)[] } | null][],
+ *   finish: Frame[],
+ *   whole: boolean,
+ * }} TraceFrames
+ */
+
+/**
  * The message at the end of a trace, as Chat Completions has it.
  * @typedef {{
  *   finish: string,
@@ -45,8 +55,8 @@
  *   length: number, steps: number, cuts: number[] | null,
  *   knots: [number, number, number, number, boolean][],
  *   holds: [number | null, string][],
- *   rows: TraceRow[], message: TracedMessage, events: number, like_answer: boolean,
- *   strict: StrictResult,
+ *   rows: TraceRow[], frames: Record<string, TraceFrames>,
+ *   message: TracedMessage, events: number, like_answer: boolean, strict: StrictResult,
  * }} TraceAnswer
  */
 

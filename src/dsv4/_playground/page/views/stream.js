@@ -1,5 +1,5 @@
 // A completion, and how it is read: at every point the parser's state, what it holds back and why,
-// the events and the message.
+// the events, the message, and the frames of the three protocols.
 //
 // One call brings the whole trace. Moving the slider asks nobody: what is shown is a window on it,
 // and costs as much however long the text is.
@@ -8,7 +8,7 @@ import { CallError, debounced, messageOf } from "../server.js";
 import { area, card, counted, number } from "../cards.js";
 import { button, choice, element, inside, tick } from "../dom.js";
 import { openAnswer } from "../pasted.js";
-import { EventsPane, HeldPane, MessagePane, StatePane, TextMap, TextPane } from "../panes.js";
+import { EventsPane, FramesPane, HeldPane, MessagePane, StatePane, TextMap, TextPane } from "../panes.js";
 import { Trace } from "../trace.js";
 import { VerdictPane } from "../verdict.js";
 
@@ -30,6 +30,7 @@ import { VerdictPane } from "../verdict.js";
 const SPEEDS = [15, 60, 400, 4000].map((speed) => [String(speed), `${number(speed)} steps a second`]);
 // What belongs into the other box.
 const OTHERS = ["request", "prompt", "exchanges", "record", "session"];
+const PROTOCOLS = [["chat", "Chat Completions"], ["responses", "Responses"], ["messages", "Messages"]];
 
 /**
  * @param {HTMLElement} root
@@ -525,7 +526,8 @@ class Stream {
     const state = new StatePane(this.#known.states, this.#known.moves);
     const held = new HeldPane();
     const message = new MessagePane((place) => this.#to(this.#trace?.stepAt(place + 1) ?? null));
-    this.#panes = [this.#text, events, state, held, message];
+    const frames = PROTOCOLS.map(([name, title]) => new FramesPane(name, title));
+    this.#panes = [this.#text, events, state, held, message, ...frames];
     /**
      * @param {string} className
      * @param {...HTMLElement} content
@@ -536,6 +538,7 @@ class Stream {
       this.#problem,
       group("column", completion, events.root),
       group("column", state.root, held.root, message.root),
+      group("frames", ...frames.map(({ root }) => root)),
     );
   }
 
