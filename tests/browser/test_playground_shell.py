@@ -160,6 +160,24 @@ def copied(tab: Any, name: str) -> str:
     return tab.evaluate("() => navigator.clipboard.readText()")
 
 
+@pytest.mark.parametrize(
+    ("form", "name"), [("curl", "curl"), ("python", "Python"), ("pytest", "pytest")]
+)
+def test_copies_are_those_of_what_is_shown(
+    open_page: Open, playground: str, form: str, name: str
+) -> None:
+    tab = open_page()
+    write(tab, MESSAGES)
+    # A page without a server names the one that `dsv4 playground` starts.
+    served = playground.endswith("/playground/")
+    url = playground.removesuffix("/playground/") if served else "http://127.0.0.1:8004"
+    body = {"source": json.dumps(MESSAGES), "form": form, "view": "prompt", "url": url}
+    assert (
+        copied(tab, f"Copy this as {name}")
+        == PAGE_FUNCTIONS["copy"](body, PlaygroundContext())["text"]
+    )
+
+
 def test_the_link_and_the_prompt_are_copied(open_page: Open, playground: str) -> None:
     tab = open_page()
     write(tab, MESSAGES)

@@ -169,6 +169,13 @@ class TestNames:
         answer = asked("text", source, pictures={"shot.png": SHOT})
         assert "picture:nothing" in answer["prompt"]
 
+    def test_code_that_is_copied_has_the_picture_itself(self) -> None:
+        source = json.loads(with_shot([{"role": "user", "content": "a"}])["source"])
+        for form in ("curl", "python", "pytest"):
+            body = {"form": form, "view": "prompt", "dialect": "v4.1"}
+            text = asked("copy", source, pictures={"shot.png": SHOT}, **body)["text"]
+            assert "picture:" not in text
+
 
 class TestSizes:
     def test_each_has_the_cells_and_tokens_of_its_size(self) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import subprocess
 import threading
 from pathlib import Path
 from typing import Any
@@ -139,7 +141,7 @@ def test_functions_ask_for_a_key_where_the_server_has_keys(tmp_path: Path) -> No
             assert (await g.get("/playground/"))[0] == 200
             assert (await call(g, "settings", {}))[0] == 401
             status, answer = await call(g, "settings", {}, authorization="Bearer secret")
-            assert (status, answer["serves"]) == (200, True)
+            assert (status, answer["asks_for_key"]) == (200, True)
 
     run(scenario())
 
@@ -242,6 +244,20 @@ def test_what_nobody_waits_for_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> 
             may_end.set()
             await asyncio.gather(calls[0], calls[-1])
             assert begun == [0, 5]
+
+    run(scenario())
+
+
+def test_curl_as_it_is_copied() -> None:
+    async def scenario() -> None:
+        async with gateway(playground=True) as g:
+            body = {"source": SOURCE, "thinking": False, "form": "curl", "view": "prompt"}
+            _, copied = await call(g, "copy", {**body, "url": g.url})
+            done = await asyncio.to_thread(
+                subprocess.run, ["sh", "-c", copied["text"]], capture_output=True, check=True
+            )
+            _, shown = await call(g, "text", {"source": SOURCE, "thinking": False})
+            assert json.loads(done.stdout) == shown
 
     run(scenario())
 

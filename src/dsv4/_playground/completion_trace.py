@@ -226,6 +226,12 @@ def trace_completion(body: Mapping[str, Any], context: PlaygroundContext) -> dic
     }
 
 
+def parse_traced(body: Mapping[str, Any], context: PlaygroundContext) -> Message:
+    """The message that a trace ends with. `body` is that of a trace."""
+    parser = _parser(_parser_options(body, context))
+    return assemble([*parser.feed(_completion_text(body)), *parser.finish(body.get("reason"))])
+
+
 def _completion_text(body: Mapping[str, Any]) -> str:
     text = body.get("text")
     if not isinstance(text, str):

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from dsv4._format.dialects import DIALECTS
 from dsv4._inputs.input_files import json_problem
 from dsv4._playground.cache_view import view_cache
+from dsv4._playground.code_snippets import copy_as_code
 from dsv4._playground.completion_trace import stream_view_setup, trace_completion
 from dsv4._playground.page_examples import example_sources
 from dsv4._playground.page_pictures import add_picture, picture_sizes
@@ -46,6 +47,7 @@ def page_settings(body: Mapping[str, Any], context: PlaygroundContext) -> dict[s
         "serves": context.serves,
         "model": context.model,
         "inspects": context.inspects,
+        "asks_for_key": context.asks_for_key,
     }
 
 
@@ -57,6 +59,7 @@ Raises an `Error` of the toolkit for a request that cannot be answered.
 
 PAGE_FUNCTIONS: dict[str, PageFunction] = {
     "cache": view_cache,
+    "copy": copy_as_code,
     "live": live_request,
     "picture": add_picture,
     "prompt": view_prompt,

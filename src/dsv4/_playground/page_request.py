@@ -42,6 +42,7 @@ class PlaygroundContext:
     - `serves`: whether there is a server, with a model to talk to.
     - `model`: the name of the model behind the server, empty where there is none.
     - `inspects`: whether the server keeps the last requests to be looked at.
+    - `asks_for_key`: whether calls need a key.
     - `saved`: servers that `dsv4 verify --save` wrote to files, by the names of the files.
     """
 
@@ -50,6 +51,7 @@ class PlaygroundContext:
     serves: bool = True
     model: str = ""
     inspects: bool = False
+    asks_for_key: bool = False
     saved: Mapping[str, Profile] = field(default_factory=dict)
 
     @property

@@ -197,6 +197,7 @@ class FunctionRoute(PageRoute):
             dialect=str(server.model.dialect),
             model=server.model.name,
             inspects=server.settings.inspect,
+            asks_for_key=server.access.keys.asks,
             saved=self._saved_servers,
         )
 

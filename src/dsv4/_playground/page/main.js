@@ -10,7 +10,9 @@
 //   context.settings    what api/settings says: dialects, profiles, whether there are tokens, …
 //   context.call        call(name, body) asks api/NAME. Only the newest call of a name counts: an
 //                       older one gives undefined. Throws a `CallError` (server.js)
-//   context.copyLink    copyLink() is a button that copies a link to what is shown
+//   context.copy        copy(describe) is an element with buttons that copy what the view shows, as
+//                       a link, as curl, as Python and as pytest; describe() is the body for
+//                       api/copy, with `view` filled in by the shell
 //   context.say         say(words) tells a screen reader, politely
 //   context.cancel      cancel(name) ends a call of that name
 //   context.tell        tell(words) says it, and shows it for a moment; tell(words, true) until it is
@@ -22,7 +24,7 @@
 // come from anywhere.
 
 import { CallError, latest, post, python, useKey } from "./server.js";
-import { linkButton } from "./copybuttons.js";
+import { copyButtons } from "./copybuttons.js";
 import { button, element } from "./dom.js";
 import { fromFragment, Store } from "./state.js";
 import { labelled, savedTheme, themeAfter, useTheme } from "./theme.js";
@@ -43,6 +45,9 @@ const VIEWS = [
   { name: "stream", title: "Stream", module: stream },
   { name: "live", title: "Live", module: live },
 ];
+
+// Where `dsv4 playground` listens, for commands that are copied from a page without a server.
+const LOCAL = "http://127.0.0.1:8004";
 
 /** @param {string} name */
 const isView = (name) => VIEWS.some((view) => view.name === name);
@@ -265,6 +270,7 @@ class Shell {
     const runs = [];
     this.#mounted.set(name, runs);
     const call = latest();
+    const copied = latest();
     const part = this.#parts.get(name);
     if (!part) return;
     module.mount(part.panel, {
@@ -278,7 +284,16 @@ class Shell {
       tell,
       go: (other) => this.open(other),
       onShown: (run) => void runs.push(run),
-      copyLink: () => linkButton(() => linkTo(this.#store), tell),
+      copy: (describe) =>
+        copyButtons({
+          tell,
+          link: () => linkTo(this.#store),
+          ask: async (form) => {
+            const url = python ? LOCAL : location.origin;
+            const body = { form, view: name, url, ...describe() };
+            return (await copied("copy", body))?.text;
+          },
+        }),
     });
   }
 }

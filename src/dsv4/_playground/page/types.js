@@ -272,7 +272,7 @@
  * @typedef {{
  *   state: Slice, request: Slice, slice: (name: string) => Slice, settings: PageSettings,
  *   call: (name: string, body: object) => Promise<any>, cancel: (name: string) => void,
- *   copyLink: () => HTMLElement,
+ *   copy: (describe: () => object) => HTMLElement,
  *   say: (words: string) => void, tell: (words: string, stays?: boolean) => void, go: (name: string) => void,
  *   onShown: (run: () => void) => void,
  * }} PageContext

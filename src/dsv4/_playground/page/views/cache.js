@@ -40,7 +40,8 @@ export function mount(root, context) {
     element("span", { className: "key-mark fresh", "aria-hidden": "true" }),
     " Tokens to compute. The conversation is that of the Prompt view.",
   );
-  const bar = element("div", { className: "toolbar" }, set.root, examples(context), context.copyLink());
+  const copied = () => ({ ...requestBody(request), source: source(), variant: state.get().variant });
+  const bar = element("div", { className: "toolbar" }, set.root, examples(context), context.copy(copied));
   root.append(
     options("Switches, examples and copying", bar),
     element("div", { className: "sheet-of-turns" }, intro, head, facts, strip),

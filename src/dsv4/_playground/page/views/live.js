@@ -112,14 +112,13 @@ class Talk {
           this.#state.set({ offers });
         }),
         element("span", { className: "faint model" }, this.#context.settings.model),
-        this.#context.copyLink(),
+        this.#context.copy(() => this.#requestBody()),
       ),
       more,
     );
   }
 
-  /** @param {object[]} messages */
-  #requestBody(messages) {
+  #requestBody(messages = this.#said.messages) {
     const { protocol, effort, offers, tools } = this.#said;
     return { protocol, effort: effort || null, messages, tools: offers ? JSON.parse(tools) : null };
   }

@@ -32,7 +32,7 @@ export function mount(root, context) {
   const turns = new TurnList((turn) => request.set({ turn }));
   const answered = element("section", { className: "pane result answer-pane", "aria-label": "Answer", hidden: true, tabIndex: 0 });
   const panes = element("div", { className: "panes" }, left.root, right.root, turns.root, answered);
-  const bar = element("div", { className: "toolbar" }, set.root, context.copyLink());
+  const bar = element("div", { className: "toolbar" }, set.root, context.copy(shown));
   const sides = sidesOf(panes);
   root.append(options("Switches, and copying", bar), verdict.root, sides.root, panes);
 

@@ -373,7 +373,7 @@ class Stream {
         "div",
         { className: "toolbar" },
         this.#exampleChoice(said), this.#cutChoice(said), this.#seedField(said), thinking,
-        this.#context.copyLink(),
+        this.#context.copy(() => this.#requestBody()),
       ),
       element(
         "details",
