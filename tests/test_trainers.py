@@ -13,6 +13,7 @@ from dataclasses import fields
 from functools import partial
 from importlib import metadata
 from importlib.machinery import ModuleSpec
+from itertools import groupby
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -37,6 +38,7 @@ from trl import DPOConfig, DPOTrainer, KTOConfig, KTOTrainer, SFTConfig, SFTTrai
 from trl.trainer.sft_trainer import DataCollatorForVisionLanguageModeling
 
 from dataset_runs import encode_files
+from dsv4._cli.main import main
 from dsv4.compat import hf
 from dsv4.dataset.output_formats import TRAINERS
 from dsv4.tokens import Tokenizer
@@ -208,6 +210,124 @@ def test_trl_trains_exactly_the_tokens_of_the_model(
     data = written(name, trainer="trl", **writing)
     batch = first_batch(trainer_over(data, tmp_path, vocabulary, **training))
     assert in_order(examples_in(batch)) == in_order(meant)
+
+
+@pytest.fixture
+def proof(vocabulary: Path, capsys: pytest.CaptureFixture[str]) -> Callable[[Path], Any]:
+    """How `dsv4 dataset --prove trl` ends, and what it prints."""
+
+    def prove(data: Path) -> tuple[int, str, list[str]]:
+        capsys.readouterr()
+        status = main(["dataset", "--prove", "trl", str(data), "--tokenizer", str(vocabulary)])
+        printed = capsys.readouterr()
+        return status, printed.out, printed.err.splitlines()
+
+    return prove
+
+
+def trained_texts(vocabulary: Path, examples: list[Example]) -> list[str]:
+    """The stretches that are trained on, as text."""
+    tokenizer, texts = Tokenizer.load(vocabulary), []
+    for example in examples:
+        tokens = zip(example.ids, example.labels, strict=True)
+        for trained, stretch in groupby(tokens, key=lambda token: token[1] != IGNORED):
+            if trained:
+                texts.append(tokenizer.decode([id for id, _ in stretch]))
+    return texts
+
+
+@pytest.mark.parametrize("name", ["train.jsonl", "train.jsonl.gz", "train.parquet"])
+@pytest.mark.parametrize("pack", [None, LENGTH])
+def test_a_file_for_trl_is_proved(
+    written: Any, proof: Any, vocabulary: Path, meant: list[Example], name: str, pack: int | None
+) -> None:
+    data = written(name, trainer="trl", pack=pack)
+    status, shown, said = proof(data)
+    count = "3 rows" if pack is None else "1 row"
+    assert (status, said) == (
+        0,
+        [f"dsv4: {data}: trl trains exactly what the file says in {count}"],
+    )
+    assert re.findall("⟦(.*?)⟧", shown, re.DOTALL) == trained_texts(vocabulary, meant)
+
+
+@pytest.mark.parametrize("name", ["train.jsonl", "train.parquet"])
+def test_a_file_whose_mask_trl_ignores_is_no_file_for_it(
+    written: Any, proof: Any, name: str
+) -> None:
+    data = written(name)
+    status, _, said = proof(data)
+    token = 'input_ids[0] ("<｜begin▁of▁sentence｜>")'
+    problem = "the trainer has the label 0, the file -100"
+    assert status == 1
+    assert said == [
+        *[f"dsv4: {data}:{row}: {token}: {problem}" for row in (1, 2, 3)],
+        f"dsv4: {data}: trl trains otherwise in 3 of 3 rows",
+    ]
+
+
+def test_one_label_that_the_trainer_changes_is_named(
+    written: Any, proof: Any, meant: list[Example], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load(self: Any, data: Any) -> Iterator[Any]:
+        for n, batch in enumerate(loader(self, data)):
+            assert n == 0
+            batch["labels"][1][-1] = IGNORED
+            batch["labels"][1][len(meant[1].ids) - 1] = IGNORED
+            yield batch
+
+    loader = SFTTrainer.get_eval_dataloader
+    monkeypatch.setattr(SFTTrainer, "get_eval_dataloader", load)
+    data = written("train.jsonl", trainer="trl")
+    status, _, said = proof(data)
+    token = f'input_ids[{len(meant[1].ids) - 1}] ("<｜end▁of▁sentence｜>")'
+    problem = "the trainer has the label -100, the file 1"
+    assert status == 1
+    assert said[:-1] == [f"dsv4: {data}:2: {token}: {problem}"]
+
+
+def test_a_hundred_rows_are_proved_and_ten_shown(
+    written: Any,
+    proof: Any,
+    vocabulary: Path,
+    meant: list[Example],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    data = written("train.jsonl", trainer="trl")
+    data.write_text(data.read_text() * 40)
+    status, shown, said = proof(data)
+    assert (status, len(said)) == (0, 1)
+    assert said[0].endswith("in 100 rows")
+    assert shown.count("trained on") == 10
+    assert "⟦" not in shown
+    assert f"\x1b[32m{trained_texts(vocabulary, meant)[0]}\x1b[0m" in shown
+    assert "\x1b[2m<｜begin▁of▁sentence｜>" in shown
+
+
+NO_ROWS_FOR_TRL = {
+    "": "there are no rows to prove",
+    '{"prompt": "a", "chosen": "b"}': "found prompt, chosen, expected input_ids and as many labels",
+    '{"input_ids": [0, 5], "labels": [-100]}': "expected input_ids and as many labels",
+    '{"input_ids": [0, 5], "labels": [-100, 7]}': "labels[1]: found 7, expected the id 5 or -100",
+    '{"input_ids": [0': "trl cannot load it: ",
+    '{"input_ids": "words", "labels": "words"}': "trl cannot load it: ",
+}
+
+
+@pytest.mark.parametrize("line", NO_ROWS_FOR_TRL)
+def test_what_is_not_rows_for_trl_is_refused(tmp_path: Path, proof: Any, line: str) -> None:
+    (tmp_path / "train.jsonl").write_text(line)
+    status, shown, (said,) = proof(tmp_path / "train.jsonl")
+    assert (status, shown) == (1, "")
+    assert NO_ROWS_FOR_TRL[line] in said
+
+
+def test_a_file_that_is_not_there_cannot_be_proved(tmp_path: Path, proof: Any) -> None:
+    data = tmp_path / "none.jsonl"
+    assert proof(data) == (2, "", [f"dsv4: {data}: no such file"])
 
 
 def test_trl_ignores_a_loss_mask(

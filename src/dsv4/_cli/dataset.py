@@ -19,6 +19,7 @@ from dsv4._cli.command_output import (
 )
 from dsv4._cli.command_texts import ADVICE
 from dsv4._cli.conversation_files import encoding_overrides, read_session
+from dsv4._cli.dataset_proof import prove_files
 from dsv4._cli.option_fields import add_options, argument, details_of, option, options_of
 from dsv4.dataset import dataset_notes as notes
 from dsv4.dataset.dataset_notes import MOST_COMPARED
@@ -29,10 +30,11 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True)
 class DatasetFiles:
-    """What is read, and what is written."""
+    """What is read, and what is written; or what is proved."""
 
     files: list[str] = argument("IN", "+")
-    output: str | None = option("-o", "--output", metavar="OUT")
+    output: str | None = option("-o", "--output", metavar="OUT", group="purpose")
+    prove: str | None = option(choices=("trl",), group="purpose")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -62,8 +64,12 @@ def run(args: argparse.Namespace) -> int:
 
     overrides = vars(encoding_overrides(options_of(EncodingOptions, args)))
     flags = {n: v for n, v in vars(args).items() if n in OPTION_TYPES and n not in overrides}
+    if args.prove is not None:
+        return prove_files(args.files, flags)
     if args.output is None:
-        raise Failure("-o is missing: expected the name of a file to write")
+        raise Failure(
+            "-o is missing: expected -o OUT, or --prove TRAINER and a file that was written"
+        )
     options = DatasetOptions(**flags, **overrides)
     return _run(args, options)
 

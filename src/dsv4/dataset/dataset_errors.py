@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from types import SimpleNamespace
 from typing import Any
 
 from dsv4.errors import Error
@@ -52,6 +53,12 @@ def pyarrow_parquet() -> Any:
 
 def zstandard() -> Any:
     return _extra("zstandard", "zstd", "zstd")
+
+
+def training_packages(purpose: str) -> SimpleNamespace:
+    """What a trainer's loader needs, by the names of the packages."""
+    names = ("torch", "tokenizers", "datasets", "transformers", "trl")
+    return SimpleNamespace(**{name: _extra(name, purpose, "training") for name in names})
 
 
 def _extra(module: str, purpose: str, extra: str) -> Any:
