@@ -1,10 +1,10 @@
-"""dsv4 dataset: speed on one core and two, memory, and being killed; and beside it, a script that
-does the same with `tokenizers`.
+"""dsv4 dataset: speed on one core and two, memory, being killed, and Ray; and beside it, a script
+that does the same with `tokenizers`.
 
     python bench/dataset.py                    1,000,000 lines of 1 KB: half an hour on two cores
     python bench/dataset.py --lines 0 --few 5000 --kills 20    only kills, of a smaller run
 
-Needs the extra `tokens`.
+Needs the extra `tokens`; with `ray` installed, Ray's output is compared as well.
 """
 
 from __future__ import annotations
@@ -15,12 +15,15 @@ import json
 import os
 import random
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +47,12 @@ def main() -> None:
             measure_many(folder, args.lines, few)
         if args.kills:
             kill_at_random(folder, args.kills, args.few)
+            if find_spec("ray") is not None:
+                kill_a_ray_worker(folder, args.few)
 
 
 def measure_few(folder: Path, count: int) -> dict[str, Any]:
-    """One core and two, which write the same."""
+    """One core, two, and Ray, which all write the same."""
     write_lines(folder / "few.jsonl", count)
     two = run(folder, "few", "two", "--jobs", "2")
     show(f"{count:,} lines, two processes", two)
@@ -58,6 +63,9 @@ def measure_few(folder: Path, count: int) -> dict[str, Any]:
         f"two / one: {one['seconds'] / two['seconds']:.2f}x; by the work done, with both cores "
         f"free: {by_work:.2f}x; the same bytes: {same(folder, 'one', 'two')}"
     )
+    if find_spec("ray") is not None:
+        show(f"{count:,} lines, Ray", run(folder, "few", "ray", "--engine", "ray"))
+        say(f"Ray writes the same: {same(folder, 'ray', 'two')}")
     return two
 
 
@@ -256,6 +264,33 @@ def kill_at_random(folder: Path, times: int, lines: int) -> None:
             sys.exit(f"after kills at {kept}: exit {process.returncode}, or other bytes")
         (folder / "killed.out.jsonl").unlink()
     say(f"{len(kept)} kills, after {kept} lines; {finished} runs came to their end: the same bytes")
+
+
+def kill_a_ray_worker(folder: Path, lines: int) -> None:
+    """Kills a worker of Ray's that encodes, when a third of the lines is written."""
+    process = subprocess.Popen(
+        command("few.jsonl", "-o", "killed.out.jsonl", "--engine", "ray"),
+        **{"cwd": folder, "env": environment(), "stderr": subprocess.PIPE, "text": True},
+    )
+    while process.poll() is None and journaled(folder) < lines // 3:
+        time.sleep(0.05)
+    written = journaled(folder)
+    killed = next(encoding_workers_of_ray(), None)
+    if process.poll() is not None or killed is None:
+        sys.exit(f"no worker of Ray's was there to kill: {process.communicate()[1]}")
+    os.kill(killed, signal.SIGKILL)
+    _, words = process.communicate()
+    if process.returncode or not same(folder, "killed", "two"):
+        sys.exit(f"after a worker of Ray's was killed: other bytes, or {words}")
+    say(f"a worker of Ray's killed after {written:,} of {lines:,} lines: the same bytes")
+
+
+def encoding_workers_of_ray() -> Iterator[int]:
+    """The processes of this machine that encode for Ray."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if b"ray::MapWorker(MapBatches(_RayEncoder" in (folder / "cmdline").read_bytes():
+                yield int(folder.name)
 
 
 def journaled(folder: Path) -> int:

@@ -7,6 +7,7 @@ import json
 import os
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from dsv4.dataset import BadLine, DatasetError, Interrupted, Summary, Watcher
 from small_vocabulary import write_small_vocabulary
 
 pytest.importorskip("tokenizers")
+from dsv4.dataset import dataset_engines, dataset_run
 from dsv4.dataset.output_formats import TRAINERS
 from dsv4.dataset.resumable_output import _is_same_file
 from dsv4.tokens import Tokenizer
@@ -164,6 +166,7 @@ def test_a_tool_choice_hides_the_tools_of_expanded_turns(tmp_path: Path, vocabul
         ({"policy": "x"}, "policy: found 'x'"),
         ({"policy": "calls", "expand": True}, "policy: expand has"),
         ({"jobs": 0}, "jobs: found 0"),
+        ({"engine": "x"}, "engine: found 'x'"),
         ({"on_error": "x"}, "on_error: found 'x'"),
         ({"dialect": "x"}, "dialect: found 'x'"),
         ({"thinking": 5}, "thinking: found 5"),
@@ -1020,3 +1023,20 @@ def test_a_line_is_bad_where_check_has_an_error_for_training(
     except BadLine:
         is_bad = True
     assert is_bad == is_wrong
+
+
+def test_a_ray_that_does_not_start_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def init(**_: object) -> None:
+        raise Exception("The current node timed out during startup.\nSee the logs.")
+
+    stub = SimpleNamespace(data=None, is_initialized=lambda: False, init=init)
+    for module in (dataset_engines, dataset_run):
+        monkeypatch.setattr(module, "ray_with_data", lambda: stub)
+    source = tmp_path / "in.jsonl"
+    source.write_text('{"prompt": "Q", "completion": "A"}\n')
+    with pytest.raises(
+        DatasetError, match=r"^Ray did not start: The current node timed out during startup\.$"
+    ):
+        encode_files([source], tmp_path / "out.jsonl", engine="ray")

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -322,6 +323,7 @@ MISUSE: list[tuple[list[str], str]] = [
 UNINSTALLED: list[tuple[list[str], str]] = [
     (["in.jsonl", "-o", "out.jsonl.zst"], "zstd needs the package zstandard: pip install "),
     (["in.jsonl", "-o", "out.parquet"], "Parquet needs the package pyarrow: pip install "),
+    (["in.jsonl", "-o", "out.jsonl", "--engine", "ray"], "the engine ray needs the package ray"),
 ]
 
 
@@ -340,7 +342,7 @@ def test_misuse_is_told_in_one_line(tmp_path: Path, run: Run) -> None:
 def test_what_is_not_installed_is_told_in_one_line(tmp_path: Path, run_anew: Run) -> None:
     write_lines(tmp_path / "in.jsonl", [conversation(0)])
     (tmp_path / "path").mkdir()
-    for name in ("zstandard", "pyarrow"):  # as if they were not installed
+    for name in ("zstandard", "pyarrow", "ray"):  # as if they were not installed
         (tmp_path / "path" / f"{name}.py").write_text(f"raise ImportError(name={name!r})")
     before = left_in(tmp_path)
     for arguments, problem in part(UNINSTALLED, 3):
@@ -483,3 +485,12 @@ def test_two_runs_do_not_share_an_output(
     assert "out.jsonl.gz is being written by another run" in second.communicate()[1]
     first.kill()
     first.communicate()
+
+
+def test_ray_writes_the_same(tmp_path: Path, run: Run) -> None:
+    if find_spec("ray") is None:
+        pytest.skip("Ray is not installed")
+    write_lines(tmp_path / "in.jsonl", mixed(600))
+    assert run("in.jsonl", "-o", "here.jsonl.gz", "--jobs", "1") == (0, [])
+    assert run("in.jsonl", "-o", "ray.jsonl.gz", "--engine", "ray") == (0, [])
+    assert (tmp_path / "ray.jsonl.gz").read_bytes() == (tmp_path / "here.jsonl.gz").read_bytes()

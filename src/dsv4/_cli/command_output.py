@@ -97,6 +97,28 @@ _STYLES = {
 PIPED_WIDTH = 100
 
 
+@contextmanager
+def silenced_libraries() -> Iterator[None]:
+    """Discards what C++ libraries and their processes write to stderr (Ray writes pages): only
+    our own output gets through."""
+    if sys.stderr is None:
+        yield
+        return
+    sys.stderr.flush()
+    before, terminal = sys.stderr, os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    os.close(nowhere)
+    sys.stderr = open(terminal, "w", encoding="utf-8", errors="backslashreplace")  # noqa: SIM115
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(terminal, 2)
+        sys.stderr.close()
+        sys.stderr = before
+
+
 def uses_color(choice: str, stream: TextIO | None) -> bool:
     if choice != "auto":
         return choice == "always"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import Field, asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from dsv4._cli.command_output import (
     Failure,
     json_text,
     plural,
+    silenced_libraries,
 )
 from dsv4._cli.command_texts import ADVICE
 from dsv4._cli.conversation_files import encoding_overrides, read_session
@@ -71,7 +73,8 @@ def run(args: argparse.Namespace) -> int:
             "-o is missing: expected -o OUT, or --prove TRAINER and a file that was written"
         )
     options = DatasetOptions(**flags, **overrides)
-    return _run(args, options)
+    with silenced_libraries() if options.engine == "ray" else nullcontext():
+        return _run(args, options)
 
 
 def _run(args: argparse.Namespace, options: DatasetOptions) -> int:

@@ -15,6 +15,7 @@ EXTRAS = {
     "check": (("jsonschema-rs",),),
     "parquet": (("pyarrow",),),
     "zstd": (("zstandard",),),
+    "ray": (("ray",),),
     "serve": (
         ("httptools",),
         ("jsonschema-rs",),

@@ -1,22 +1,29 @@
-"""Where chunks are encoded: in this process or in several. Results come back in the order of the
-input.
+"""Where chunks are encoded: in this process, in several, or on Ray. Results come back in the order
+of the input.
+
+On Ray, a row is a chunk, pickled: as columns, Arrow would give every schema the fields of all
+others.
 """
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 import os
+import pickle
 import signal
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from threading import Thread
+from typing import Any, Protocol
 
-from dsv4.dataset.dataset_errors import DatasetError
-from dsv4.dataset.dataset_reader import InputChunk
+from dsv4.dataset.dataset_errors import DatasetError, pyarrow, ray_with_data
+from dsv4.dataset.dataset_reader import ChunkSize, InputChunk, InputPosition, read_chunks
 from dsv4.dataset.example_encoder import ChunkEncoder, EncodedChunk, EncodingJob
+from dsv4.errors import Error
 
 # Chunks for each worker that are read and not yet written: enough that none waits for a slow
 # neighbour, and a bound on memory.
@@ -89,3 +96,124 @@ def _end_with_parent() -> None:
 
 def _encode_in_worker(chunk: InputChunk) -> EncodedChunk:
     return _worker_encoder(chunk)
+
+
+# On Ray Data: one task reads, one for each core encodes, this process writes.
+
+
+# Blocks of rows are what Ray hands out, so they must not be much larger than a chunk.
+RAY_BLOCK_BYTES = 1 << 20
+# Reading takes little of a core. A share of its own keeps Ray from making reading and encoding one
+# task, which no second core could help with.
+RAY_READING_CPUS = 0.01
+
+
+def encode_on_ray(
+    job: EncodingJob, paths: Sequence[str], start: InputPosition, size: ChunkSize
+) -> Generator[EncodedChunk, None, None]:
+    ray = ray_with_data()
+    data = ray.data
+    if not ray.is_initialized():  # joins the cluster that `RAY_ADDRESS` names, or starts Ray here
+        try:
+            ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+        except Exception as error:  # of any class: what does not start says so in its own way
+            first_line = str(error).strip().partition("\n")[0] or type(error).__name__
+            raise DatasetError(f"Ray did not start: {first_line}") from None
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    context = data.DataContext.get_current()
+    context.enable_progress_bars = context.print_on_execution_start = False
+    context.target_max_block_size = RAY_BLOCK_BYTES
+    context.execution_options.preserve_order = True
+    cores = max(1, int(ray.cluster_resources().get("CPU", 1)))
+    arrow = {"batch_size": None, "batch_format": "pyarrow"}
+    chunks = data.from_items([{"start": list(start)}]).map_batches(
+        _read_in_ray,
+        fn_kwargs={
+            "paths": list(paths),
+            "start": start,
+            "column": job.options.column,
+            "carry": job.options.carry,
+            "size": size,
+        },
+        num_cpus=RAY_READING_CPUS,
+        **arrow,
+    )
+    results = chunks.map_batches(
+        _RayEncoder,
+        fn_constructor_args=(job,),
+        compute=data.ActorPoolStrategy(min_size=1, max_size=job.options.jobs or cores),
+        num_cpus=1 - RAY_READING_CPUS,
+        **arrow,
+    )
+    try:
+        for batch in results.iter_batches(**arrow):
+            yield from _encoded_chunks(batch)
+    except ray.exceptions.RayError as error:
+        raise _ray_failure(error) from None
+
+
+class ArrowTable(Protocol):
+    """What is read of an Arrow table."""
+
+    def to_pylist(self) -> list[dict[str, Any]]: ...
+
+
+def _ray_failure(error: Exception) -> DatasetError:
+    cause = getattr(error, "cause", None) or error
+    if isinstance(cause, DatasetError):
+        return cause
+    problem = str(cause).strip().splitlines() or [type(cause).__name__]
+    return DatasetError(f"Ray: {problem[-1]}")
+
+
+# In Ray's tasks. What fails there is passed on in a row: Ray would print pages about an exception.
+
+
+def _read_in_ray(
+    _: object,
+    paths: Sequence[str],
+    start: InputPosition,
+    column: str | None,
+    carry: Sequence[str] | None,
+    size: ChunkSize,
+) -> Iterator[ArrowTable]:
+    try:
+        for chunk in read_chunks(paths, start, column, carry, size):
+            yield _arrow_table([chunk])
+    except Error as failure:
+        yield _arrow_table([DatasetError(str(failure))])
+
+
+class _RayEncoder:
+    def __init__(self, job: EncodingJob) -> None:
+        self._encoder = ChunkEncoder(job)
+
+    def __call__(self, chunks: ArrowTable) -> ArrowTable:
+        return _arrow_table(
+            [
+                each if isinstance(each, DatasetError) else self._encoder(each)
+                for each in _in(chunks)
+            ]
+        )
+
+
+def _encoded_chunks(table: ArrowTable) -> Iterator[EncodedChunk]:
+    for each in _in(table):
+        if isinstance(each, DatasetError):
+            raise each
+        yield each
+
+
+def _arrow_table(chunks: Sequence[InputChunk | EncodedChunk | DatasetError]) -> ArrowTable:
+    """A row for each, pickled."""
+    arrow = pyarrow()
+    rows = arrow.array([pickle.dumps(chunk) for chunk in chunks], arrow.large_binary())
+    table: ArrowTable = arrow.table({_COLUMN: rows})
+    return table
+
+
+_COLUMN = "chunk"
+
+
+def _in(table: ArrowTable) -> list[Any]:
+    return [pickle.loads(row[_COLUMN]) for row in table.to_pylist()]

@@ -55,6 +55,11 @@ def zstandard() -> Any:
     return _extra("zstandard", "zstd", "zstd")
 
 
+def ray_with_data() -> Any:
+    _extra("ray.data", "the engine ray", "ray")
+    return import_module("ray")
+
+
 def training_packages(purpose: str) -> SimpleNamespace:
     """What a trainer's loader needs, by the names of the packages."""
     names = ("torch", "tokenizers", "datasets", "transformers", "trl")

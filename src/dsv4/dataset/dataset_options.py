@@ -20,6 +20,7 @@ from dsv4.errors import short_repr
 from dsv4.types import DialectName, Effort, ToolInput
 
 TooLong: TypeAlias = Literal["fail", "drop", "cut"]
+EngineName: TypeAlias = Literal["local", "ray"]
 OnError: TypeAlias = Literal["fail", "skip"]
 OptionPath: TypeAlias = str | os.PathLike[str]
 
@@ -109,6 +110,7 @@ class DatasetOptions:
         None, "the column of a Parquet file that has the conversations", metavar="NAME"
     )
     jobs: int | None = _option(None, "number of processes (default: one per core)", metavar="N")
+    engine: EngineName = _option("local", "run on this machine (the default) or on Ray")
     on_error: OnError = _option(
         "fail",
         "what to do with a bad line: stop (fail, the default), or report it and continue (skip)",

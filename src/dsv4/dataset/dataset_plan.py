@@ -141,7 +141,7 @@ class DatasetPlan:
     def is_small(self) -> bool:
         """Whether several processes and a fast tokenizer cost more time than they save."""
         sizes = input_sizes(self.inputs)
-        return sizes is not None and sum(sizes) < SMALL_INPUT
+        return self.options.engine == "local" and sizes is not None and sum(sizes) < SMALL_INPUT
 
 
 # The checks: a wrong option is one error, not one for every line.
@@ -249,8 +249,8 @@ def _check_encoding(plan: DatasetPlan) -> None:
 
 def check_files(plan: DatasetPlan) -> None:
     options = plan.options
-    if "-" in plan.inputs and (len(plan.inputs) > 1 or options.resume):
-        raise DatasetError("stdin must be the only input, and cannot be resumed")
+    if "-" in plan.inputs and (len(plan.inputs) > 1 or options.resume or options.engine == "ray"):
+        raise DatasetError("stdin must be the only input, and cannot be resumed or read by Ray")
     for path in plan.inputs:
         source_of(path, options.column, options.carry).check()
     _check_output_paths(plan)

@@ -17,8 +17,9 @@ from dsv4.dataset.dataset_engines import (
     available_cores,
     encode_in_process,
     encode_in_processes,
+    encode_on_ray,
 )
-from dsv4.dataset.dataset_errors import BadLine, DatasetError, Interrupted
+from dsv4.dataset.dataset_errors import BadLine, DatasetError, Interrupted, ray_with_data
 from dsv4.dataset.dataset_notes import CopyCounter, LineNotes
 from dsv4.dataset.dataset_plan import (
     DatasetPlan,
@@ -169,13 +170,19 @@ def _engine(plan: DatasetPlan) -> Engine:
     job, options = plan.job, plan.options
     jobs = options.jobs or (1 if plan.is_small else available_cores())
 
-    def encode(start: InputPosition) -> Generator[EncodedChunk, None, None]:
+    def local(start: InputPosition) -> Generator[EncodedChunk, None, None]:
         chunks = read_chunks(plan.inputs, start, options.column, options.carry, plan.chunks)
         if jobs == 1:
             return encode_in_process(job, chunks)
         return encode_in_processes(job, chunks, jobs)
 
-    return encode
+    def ray(start: InputPosition) -> Generator[EncodedChunk, None, None]:
+        return encode_on_ray(job, plan.inputs, start, plan.chunks)
+
+    if options.engine == "local":
+        return local
+    ray_with_data()
+    return ray
 
 
 @contextmanager
@@ -216,7 +223,7 @@ def _job_identity(plan: DatasetPlan) -> dict[str, Any]:
 
 
 # Options that the bytes of the output do not depend on.
-_NO_IDENTITY = ("jobs", "on_error", "resume", "overwrite")
+_NO_IDENTITY = ("jobs", "engine", "on_error", "resume", "overwrite")
 
 
 def _file_identity(path: str) -> list[Any]:
