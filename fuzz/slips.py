@@ -94,6 +94,7 @@ PAGE = '<!doctype html>\n<form name="f"><input name="q" value="a=b">\n</form>\n'
 HERE = "cat > a.html <<'EOF'\n<a href=\"x\">y</a>\n</EOF>\nEOF\n"
 DOCSTRING = 'def f(x):\n    """Doc."""\n    return f"<{x}>" if x else None\n'
 MARKDOWN = "# T\n\n```sh\nls\n```\n\n- a\n- b\n"
+PLAIN = '<parameter name="q" string="true">v</parameter>'
 DIFF = "--- a\n+++ b\n@@ -1 +1 @@\n-x = 1\n+x = 2\n"
 
 
@@ -122,6 +123,7 @@ BLOCKS = [
     Block("several lines", [("run", {"script": SHELL, "shell": "bash"})]),
     Block("program", [("note", {"title": "loop.c", "body": PROGRAM})], before="Noted:"),
     Block("page, attribute", [("note", {"title": 'name="x"', "body": PAGE})]),
+    Block("plain markup", [("note", {"title": "t", "body": PLAIN})]),
     Block("two texts", [("move", {"source": "/tmp/a b", "target": "/tmp/c"})]),
     Block("texts and a flag", [("move", {"source": "a", "force": True, "target": "b"})]),
     Block("list of objects", [("patch", {"file": "x.py", "hunks": [{"at": 3, "text": DIFF}]})]),

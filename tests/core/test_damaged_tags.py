@@ -635,3 +635,11 @@ class TestToolsNamedAsTheWordsOfTags:
         text = in_block(f'<{DSML}invoke name="invoke">\n{inside}{INVOKE_END}\n')
         message = read(text, tools=WORDS)
         assert (calls_of(message), len(message.dropped)) == ([], 1)
+
+
+def test_a_close_without_its_word_behind_a_plain_close_is_the_values_own() -> None:
+    """The value lost its last tag, where `</D>` was taken for the close of the invoke."""
+    value = '<parameter name="x" string="true">v</parameter>'
+    text = f"{BASH}\n{COMMAND}{value}</{DSML}>\n{INVOKE_END}\n"
+    message = read(in_block(text))
+    assert (calls_of(message), incomplete_of(message)) == ([], [("bash", {"command": value})])

@@ -377,6 +377,12 @@ def test_a_close_behind_calls_that_a_fence_may_hold_is_in_the_fence() -> None:
     assert [one.kind for one in message.dropped] == []
 
 
+def test_text_behind_calls_in_a_fence_is_decided_by_what_stands_before_it() -> None:
+    """The inner block was tried too, and whether it still was depended on where text was cut."""
+    text = f"~~~\n\n{BLOCK}\n{BASH}\n“{BLOCK}{BLOCK_END}```\nx\n"
+    assert made(read(text)) == []
+
+
 OPEN = f"{BLOCK}{BASH}{COMMAND}rm"
 
 

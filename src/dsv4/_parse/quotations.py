@@ -78,6 +78,8 @@ def attempt(reading: Reading, quotation: Quotation) -> Steps[Refused]:
         quoting = twin.prose.quoting
         quotation.level = level
         twin.state = PROSE
+        for earlier in twin.quotations:
+            earlier.next_tried = min(earlier.next_tried, quotation.start)
         twin.quotations = (*twin.quotations, quotation)
         quoting.watch(quotation.openings)
         if quotation.fence:
@@ -175,11 +177,10 @@ def note_text(reading: Reading, text: str) -> None:
     """Text is shown behind calls that are tried."""
     if text.isspace():
         return
-    for n, quotation in enumerate(reading.quotations):
+    for quotation in reading.quotations:
         quotation.is_behind = True
         if quotation.fence:  # calls behind these are text too, be it known already or not
-            later = (one.start for one in reading.quotations[n + 1 :])
-            raise Refused(quotation.level, min(later, default=reading.pos))
+            raise Refused(quotation.level, min(quotation.next_tried, reading.pos))
 
 
 def check(reading: Reading, following: str | None = None) -> None:

@@ -212,6 +212,7 @@ class Quotation:
     level: int = 0
     is_behind: bool = False  # prose follows the calls
     is_over: bool = False  # the calls are, and what stands right behind them was looked at
+    next_tried: int = ANYWHERE  # where the first calls behind these begin that were tried, too
 
 
 class Reading:

@@ -289,6 +289,7 @@ class TagRules:
         `ls</parameter></invoke></D tool_calls>`, say, where only the last one has the token D.
         """
         may_go_on = in_block and level == "invoke"
+        is_marked = False  # the close of this level
         while True:
             ahead = yield from self.look_past(at)
             if ahead.kind == "end":  # where the model ended the text, as if EOS stood there
@@ -300,10 +301,11 @@ class TagRules:
             if ahead.kind == "eos" or outer is None:
                 return ahead.kind == "eos" or self.role(ahead) == "/wrapper"
             if ahead.marked and not ahead.bare and self._goes_on(ahead, level, tool):
-                return True
+                # In `v</parameter></D>` and the invoke's close, `</D>` is the value's own.
+                return not (is_marked and level == "invoke" and self.role(ahead) == "/invoke")
             if not self.is_odd_close(ahead, outer, tool):
                 return False
-            at, level = ahead.end, outer
+            at, level, is_marked = ahead.end, outer, ahead.marked
 
     def _goes_on(self, tag: Tag, level: str, tool: str) -> bool:
         """Whether a proper tag closes an outer level, or opens the next of this one."""
