@@ -436,36 +436,17 @@ def statuses(plan: Plan) -> None:
 
 # What others call all this.
 
-OTHER_REASONS = (
-    *(("STOP", "TOOL_CALLS"), ("stop_sequence", "tool_use"), ("normal", "function_call")),
-    *(("FinishReason.STOP", "FinishReason.TOOL_CALLS"), ("completed", "completed")),
-    *(("Stop", "ToolCalls"), ("COMPLETE", "TOOL_CALL"), ("stop", "tool-calls")),
-)
-
-
-@on_events("a reason in the words of others", "finish")
-def other_reasons(plan: Plan) -> None:
-    """As Gemini, Qianfan, Cohere and text-generation servers say it, and Python prints it."""
-    words = dict(zip(("stop", "tool_calls"), plan.rng.choice(OTHER_REASONS), strict=True))
-    for choice in choices(plan):
-        if choice.get("finish_reason"):
-            choice["finish_reason"] = words.get(choice["finish_reason"], choice["finish_reason"])
-
 
 @on_events("the reason in another place", "choice form")
 def other_place(plan: Plan) -> None:
     """In the delta or beside the choices, or under a name of Messages or Ollama."""
-    name = plan.rng.choice(["", "event", "stop_reason", "done_reason", "finish_details", "type"])
+    name = plan.rng.choice(["", "event", "stop_reason", "done_reason"])
     for event in plan.events:
         for choice in choices_of(event):
             reason = choice.pop("finish_reason", None)
             holder = choice.get("delta") or choice.get("message")
-            if name == "type":
-                choice["finish_reason"] = reason and {"type": reason}
-            elif name == "" and isinstance(holder, dict):
+            if name == "" and isinstance(holder, dict):
                 holder["finish_reason"] = reason
-            elif reason and name == "finish_details":
-                choice[name] = {"type": reason}
             elif reason:
                 place = choice if name.endswith("_reason") else event
                 place[name if name.endswith("_reason") else "finish_reason"] = reason
@@ -606,7 +587,6 @@ def failed_beside(plan: Plan) -> None:
 
 
 RARER_KEEPING: tuple[Change, ...] = (
-    other_reasons,
     other_place,
     *(
         setting(
@@ -917,6 +897,14 @@ RARER_CLASHES: tuple[set[str], ...] = (
         "reasoning: content that says that it is reasoning, by its type",
         "content: the text as a list beside it",
     },
+    # A refusal is content, whatever is beside it.
+    *(
+        {
+            f"reasoning: content that says that it is reasoning, by {name}",
+            "content: the text of a refusal",
+        }
+        for name in ("a flag", "its type", "Google's")
+    ),
     # That message has the texts without what is beside them.
     *(
         {f"reasoning: content that says that it is reasoning, by {name}", "message"}

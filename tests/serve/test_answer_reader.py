@@ -738,16 +738,7 @@ FORMS: dict[str, Form] = {
     "`STOP`, `COMPLETE` as a finish reason": Form(
         HEARD, tuple(HELLO + choice({}, word) for word in ("STOP", "COMPLETE"))
     ),
-    "a reason in another case, with the name of its type, or in other words "
-    "(`normal`, `stop_sequence`, `tool_call`)": Form(
-        HEARD,
-        tuple(
-            HELLO + choice({}, word)
-            for word in ("Stop", "FinishReason.STOP", "normal", "stop_sequence", "completed")
-        ),
-    ),
-    "a reason in the delta or beside the choices, as `stop_reason` or `done_reason` alone, "
-    "or as an object": Form(
+    "a reason in the delta or beside the choices, or as `stop_reason` or `done_reason` alone": Form(
         HEARD,
         tuple(
             HELLO + event({"choices": [{"index": 0, "delta": {}} | last], **beside})
@@ -756,7 +747,6 @@ FORMS: dict[str, Form] = {
                 ({}, {"finish_reason": "stop"}),
                 ({"stop_reason": "end_turn"}, {}),
                 ({"done_reason": "stop"}, {}),
-                ({"finish_reason": {"type": "stop"}}, {}),
             )
         ),
     ),

@@ -324,35 +324,17 @@ def read_finish(reason: object, message: object = None) -> Reason | None:
     Raises a `BackendError`, with the server's own `message`, for what the table of rule 26 does not
     have: what came may not be the whole, and no client may take it for that.
     """
-    if isinstance(reason, dict) and "type" in reason:  # as SGLang's own route has it
-        reason = reason["type"]
-    if reason is None or reason is False or reason in _NO_REASONS:
+    if reason is None or reason in _NO_REASONS:
         return None
     if not isinstance(reason, str):
         raise BackendError(
             f"the backend sent the finish reason {short_repr(reason)}, expected text"
         )
-    word = reason if ended_by(reason) is not Ended.FAILURE else _usual_reason(reason)
-    if ended_by(word) is Ended.FAILURE:
+    if ended_by(reason) is Ended.FAILURE:
         if message:
             raise BackendError("the backend gave up", quoted=str(message))
         raise BackendError(f"the backend gave up: {reason}")
-    return "stop" if ended_by(word) is Ended.STOP else word
-
-
-def _usual_reason(reason: str) -> Reason:
-    """A reason in the words of the table: enumerations of other protocols are in another case, some
-    are printed with their own name (`FinishReason.STOP`), and some have words of their own."""
-    word = usual_case(reason.strip().rpartition(".")[2]).removeprefix("finish_reason_")
-    return next((usual for usual, others in _OTHER_WORDS.items() if word in others), word)
-
-
-# Of text-generation servers, Qianfan, Cohere, Responses and proxies.
-_OTHER_WORDS = {
-    "stop": ("stop_sequence", "normal", "end", "complete", "completed", "finished", "done"),
-    "tool_calls": ("tool_call", "function_calls"),
-    "length": ("max_output_tokens", "max_length", "max_new_tokens"),
-}
+    return "stop" if ended_by(reason) is Ended.STOP else reason
 
 
 def usual_case(name: str) -> str:

@@ -192,6 +192,8 @@
  * }} TurnList
  */
 
+/** @typedef {"chat" | "responses" | "messages"} ProtocolName */
+
 /**
  * A call in a message of the Live view.
  * @typedef {{

@@ -26,7 +26,7 @@ _OTHERS = frozenset((*_BESIDE, "message"))
 # What stands for the number of a choice before there is one.
 _NO_NUMBER = -1
 # Where a reason stands. `stop_reason` is vLLM's for a stop string too, but beside the first.
-_REASONS = ("finish_reason", "stop_reason", "done_reason", "finish_details")
+_REASONS = ("finish_reason", "stop_reason", "done_reason")
 # Where an event of another route has its text.
 _OTHER_ROUTES = (*OUTSIDE, "event.result", "event.data", "event.token")
 
