@@ -192,8 +192,7 @@ class TestInspector:
         assert "sk-secret" not in tab.content()
         # The prompt is shown as the Prompt view shows it.
         details.locator("summary").nth(1).click()
-        tab.wait_for_selector(".details .rows .row")
-        assert "RUN: ls" in details.locator(".rows").inner_text()
+        details.locator(".rows .row", has_text="RUN: ls").wait_for()
 
     def test_rows_name_their_client_and_are_found_by_it(
         self, open_page: Callable[..., Any], playground: str

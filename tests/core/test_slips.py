@@ -33,7 +33,7 @@ def test_no_slip_makes_another_call_or_loses_one_silently(block: Any) -> None:
 
 @each_share
 def test_no_slip_in_a_random_block_does(share: int) -> None:
-    numbers = share_of(range(fewer(1000, 100)), share)
+    numbers = share_of(range(fewer(1000, 200)), share)
     tried = [*random_blocks.tried(f"block {number}" for number in numbers)]
     bad = [str(one) for one in tried if one.outcome in slips.BAD]
     print(f"{len(bad)} of {len(tried)} slips make another call, or lose one silently")

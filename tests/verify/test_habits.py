@@ -38,7 +38,7 @@ from parts import ALL, each_share, part, share_of
 SERVERS = clean_servers()
 PAIRS = [(truth, habit) for habit in HABITS.values() for truth in SERVERS]
 # So that a part has a server of each kind, each with another habit.
-STRIDE = 331
+STRIDE = 503
 LOST_OR_CLEANED = {**CROWDED_FAULTS, **CLEANED_FAULTS}
 
 

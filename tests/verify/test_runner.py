@@ -213,7 +213,7 @@ class TestUnknownFaults:
         look_among([each for each in clean_servers() if each.dialect == dialect])
 
     @pytest.mark.usefixtures("fewer_servers")
-    @pytest.mark.parametrize(("id", "profile", "dialect"), part(UNKNOWN, 52))
+    @pytest.mark.parametrize(("id", "profile", "dialect"), part(UNKNOWN, 79))
     def test_they_are_not_explained_and_in_the_right_group(
         self, id: str, profile: str, dialect: str
     ) -> None:
@@ -223,7 +223,7 @@ class TestUnknownFaults:
         assert report.to_dict()["prompt"]["profile"] == profile
 
     @pytest.mark.usefixtures("fewer_servers")
-    @pytest.mark.parametrize(("fault", "profile", "dialect"), part(UNKNOWN, 48))
+    @pytest.mark.parametrize(("fault", "profile", "dialect"), part(UNKNOWN, 83))
     def test_few_requests_name_nothing_false_either(
         self, fault: str, profile: str, dialect: str
     ) -> None:
