@@ -181,6 +181,7 @@ PATTERNS: dict[str, tuple[str, str]] = {
     "closers in JSON": (IN_JSON, f'"{END}",'),
     "closers in broken JSON": (IN_JSON, f"x{END}"),
     "newlines in JSON": (IN_JSON, '"a\n'),
+    "white space in JSON": (f'{IN_JSON}["a', " "),
     "parameters in JSON": (f"{IN_JSON}1 ", STRING),
     "backslashes in JSON": (f'{IN_JSON}"', "\\"),
     "plain invokes": ("", '<invoke name="f">'),

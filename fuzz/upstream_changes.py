@@ -829,7 +829,7 @@ def call_events(plan: Plan) -> list[JsonObject]:
         call
         for delta in deltas(plan)
         for call in (delta.get("tool_calls") or ())
-        if isinstance(call, dict)
+        if isinstance(call, dict) and not isinstance(call.get("function"), str)
     ]
 
 

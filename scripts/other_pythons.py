@@ -36,7 +36,7 @@ SMOKE = [
 WITHOUT_EXTRAS = [
     *("tests/core", "tests/profiles", "tests/decoding", "tests/test_check.py"),
     *("tests/test_view.py", "tests/test_public_names.py", "tests/test_packing.py"),
-    *("tests/test_splitting.py", "tests/test_attacks.py"),
+    "tests/test_attacks.py",
 ]
 
 

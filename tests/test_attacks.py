@@ -126,6 +126,7 @@ BACKTRACKING = [
     *("plain tags with spaces", "DSML tags with spaces", "attributes", "open quotes with text"),
     *("spaced ends of thought", "brackets and bars", "list markers", "braces in a native call"),
     *("open native calls", "blank lines", "lines in a block", "nesting in JSON"),
+    "white space in JSON",
 ]
 
 

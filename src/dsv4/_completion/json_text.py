@@ -74,16 +74,18 @@ def read_json(text: str) -> JsonReading | None:
     return None
 
 
-_BRACKETS_AROUND = re.compile(r'\A\s*(?:"?>)?|(?:</)?\s*\Z')
-
-
 def read_value(text: str) -> JsonReading | None:
     """Reads JSON, also with one more end of its tags around it (rule 38): `>42`, `">42`, `42</`."""
     reading = read_json(text)
-    if reading is None and (inner := _BRACKETS_AROUND.sub("", text)) != text:
+    if reading is None and (inner := _without_brackets(text.strip())) != text:
         reading = read_json(inner)
         return None if reading is None else reading._replace(repaired=True)
     return reading
+
+
+def _without_brackets(text: str) -> str:
+    begin = '">' if text.startswith('">') else ">"
+    return text.removeprefix(begin).removesuffix("</")
 
 
 def _mended(match: re.Match[str]) -> str:

@@ -238,8 +238,8 @@ class _TagReader:
     attributes: dict[str, str] = field(default_factory=dict)
     is_quoted: bool = False  # the value of the last attribute
     is_typed: bool = False  # `string` stands before the last attribute
-    # An attribute is there twice, and nobody knows which is meant: `name`, or any behind `string`,
-    # where the second may be in the value (`string="true"name="x"`).
+    # Two values of `name`, or of any attribute behind `string`, where the second may belong to the
+    # value of the parameter (`string="true"name="x"`).
     has_two: bool = False
     reached: int = NOWHERE  # in the value of an attribute
 

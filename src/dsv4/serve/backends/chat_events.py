@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from dsv4.api.request_fields import JsonObject
 from dsv4.serve.backend import Chunk, Logprob, read_digits, read_finish
@@ -18,7 +19,7 @@ from dsv4.serve.heal.chat_delta import (
 )
 from dsv4.serve.heal.unknown_fields import OUTSIDE, unread
 
-# What is in the names of what has counts: `usageMetadata`, `token_usage`, `stats`.
+# Fields whose names contain one of these hold counts: `usageMetadata`, `token_usage`, `stats`.
 _LIKE_USAGE = re.compile("usage|meta|stats", re.IGNORECASE)
 # What a choice may have besides a delta.
 _BESIDE = (*BESIDE_DELTAS, "text")
@@ -27,6 +28,7 @@ _OTHERS = frozenset((*_BESIDE, "message"))
 _NO_NUMBER = -1
 # Where a reason stands. `stop_reason` is vLLM's for a stop string too, but beside the first.
 _REASONS = ("finish_reason", "stop_reason", "done_reason")
+_ENDS = frozenset(_REASONS)
 # Where an event of another route has its text.
 _OTHER_ROUTES = (*OUTSIDE, "event.result", "event.data", "event.token")
 
@@ -52,6 +54,7 @@ class ChatEvents:
             delta = choice.get("delta")
             is_open = not choice.get("finish_reason", True)
             is_plain = delta and is_open and choice.get("logprobs") is None
+            is_plain = is_plain and "finish_reason" not in delta and _is_usual(tuple(event))
             if is_plain and choice.get("index") == self._number and _OTHERS.isdisjoint(choice):
                 chunk = Chunk(delta=delta, id=event.get("id"))
                 return vllm.with_end(chunk, choice, event)
@@ -120,6 +123,13 @@ class ChatEvents:
         return said
 
 
+@lru_cache(64)
+def _is_usual(names: tuple[str, ...]) -> bool:
+    """Whether an event has its counts and its end, if any, where they belong, by its fields."""
+    others = [name for name in names if name != "usage"]
+    return _ENDS.isdisjoint(others) and not any(map(_LIKE_USAGE.search, others))
+
+
 def _said_outside(event: JsonObject) -> JsonObject:
     """What an event says beside its choices, under names that nobody knows: it may be all that the
     model says."""
@@ -162,12 +172,17 @@ def _choices(event: JsonObject) -> Iterator[JsonObject]:
     choices = event.get("choices") or []
     if isinstance(choices, dict):  # one, or several by their numbers
         is_by_number = all(name.isdecimal() for name in choices)
-        choices = list(choices.values()) if is_by_number else [choices]
+        choices = [_at(name, choices[name]) for name in choices] if is_by_number else [choices]
     for choice in choices:
         if not isinstance(choice, dict):
             raise TypeError("a choice is an object")
         if choice:  # else it says nothing, not even which it is
             yield choice
+
+
+def _at(number: str, choice: object) -> object:
+    """A choice with the number that it stands under."""
+    return {"index": number, **choice} if isinstance(choice, dict) else choice
 
 
 def _chat_logprobs(value: object) -> tuple[Logprob, ...]:

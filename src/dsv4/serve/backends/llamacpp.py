@@ -190,7 +190,9 @@ _STOP_TYPES = {"eos": "eos", "word": "stop", "limit": "length"}
 
 
 def _finish(event: JsonObject) -> Reason | None:
-    kind = event.get("stop_type", "word")
+    kind = event.get("stop_type")
+    if kind is None:  # as servers of 2024 say it
+        kind = next((name for name in _STOP_TYPES if event.get(f"stopped_{name}") is True), "word")
     return backend.read_finish(_STOP_TYPES.get(kind, kind) if isinstance(kind, str) else kind)
 
 

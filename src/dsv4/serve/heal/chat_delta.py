@@ -74,6 +74,8 @@ def with_known_names(fields: Mapping[str, Any]) -> dict[str, Any]:
     known: dict[str, Any] = {}
     for name, value in fields.items():
         usual = name if name in KNOWN_FIELDS else _known_name(name, fields)
+        if known.get(usual):  # two names of others for one: what the second says is not lost
+            usual = name
         if value or not known.get(usual):
             known[usual] = value
     return known
@@ -188,7 +190,8 @@ def _says_that_it_thinks(delta: Mapping[str, Any]) -> bool:
         return True
     if any(delta.get(name) in _THINKS for name in _KINDS if isinstance(delta.get(name), str)):
         return True
-    of_google = (delta.get("extra_content") or {}).get("google")
+    beside = delta.get("extra_content")
+    of_google = beside.get("google") if isinstance(beside, dict) else None
     return isinstance(of_google, dict) and of_google.get("thought") is True
 
 
@@ -219,9 +222,16 @@ def _part_texts(part: object, place: str) -> Iterator[SpokenText]:
     names = [name for name in PART_TEXTS if name in part]
     if kind not in _PARTS or not (names or _OPAQUE.issuperset(part)):
         raise _garbage(part, place)
+    thinks = _PARTS[kind] or part.get("thought") is True
+    said: list[list[SpokenText]] = []
     for name in names:
-        for inner, text in _texts(part[name] or "", f"{place}.{name}"):
-            yield inner or _PARTS[kind] or name in _THOUGHTS or part.get("thought") is True, text
+        texts = [
+            (inner or thinks or name in _THOUGHTS, text)
+            for inner, text in _texts(part[name] or "", f"{place}.{name}")
+        ]
+        if texts not in said:  # some say the same under two names
+            said.append(texts)
+            yield from texts
 
 
 def call_pieces(delta: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -266,7 +276,22 @@ def _read_json(text: str) -> Any:
 def _is_said(function: Mapping[str, Any], pieces: Iterable[Mapping[str, Any]]) -> bool:
     """Whether one of the pieces beside it is of the same call, though it may say more of it."""
     others = [piece["function"] for piece in pieces if piece.get("function")]
-    return any(other.get("name") == function.get("name") for other in others)
+    return any(
+        other.get("name") == function.get("name")
+        and _agree(other.get("arguments"), function.get("arguments"))
+        for other in others
+    )
+
+
+def _agree(one: object, other: object) -> bool:
+    """Whether two say the same arguments, as far as both go."""
+    if not (one and other):
+        return True
+    if not (isinstance(one, str) and isinstance(other, str)):
+        one, other = (read_object(each) if isinstance(each, str) else each for each in (one, other))
+        return one == other
+    is_more = one.startswith(other) or other.startswith(one)
+    return is_more or read_object(one) == read_object(other) is not None
 
 
 def _said_elsewhere(function: Mapping[str, Any], delta: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -23,14 +23,14 @@ from dsv4.serve.heal.chat_delta import (
 )
 from dsv4.serve.heal.upstream_calls import UpstreamCalls
 
-# What is text where it stands in an event beside its choices, or in a choice as Azure streams it.
+# Fields of an event, beside its choices, whose texts may be the answer; and one of Azure's choices.
 OUTSIDE = (
     *("event.content", "event.text", "event.delta", "event.response", "event.output"),
     *("event.answer", "event.generated_text", "event.completion", "event.output_text"),
     "choice.messages",
 )
-# Where text stands in a value that nobody knows, and what is no part of an answer although it has
-# text: what was searched or asked, and what a call is made with.
+# Fields that hold text in a value that nobody knows; and fields whose text is no part of an answer:
+# what was searched or asked, and what a call is made with.
 _WORDS = (*PART_TEXTS, "reasoning_content", "reasoning_text", "transcript", "output_text")
 _MATERIAL = re.compile(
     "search|citation|source|document|retriev|ground|filter|verbose|annotation"
@@ -94,9 +94,13 @@ class UnknownFields:
         return lost
 
 
+# The fields of an event or a choice that are read.
+_READ = KNOWN_FIELDS | {"choices"}
+
+
 def unread(fields: Mapping[str, Any], place: str) -> dict[str, Any]:
     """What an event or a choice says in fields that nobody knows."""
-    unknown = {name: fields[name] for name in fields if name not in (*KNOWN_FIELDS, "choices")}
+    unknown = {name: fields[name] for name in fields if name not in _READ}
     said = {name for name, item in unknown.items() if "".join(_words_of({name: item})).strip()}
     return {f"{place}.{name}": unknown[name] for name in said}
 

@@ -22,7 +22,7 @@ _NAMES = ("name", "tool_name", "function_name")
 _IDS = ("id", "call_id", "tool_call_id", "tool_use_id")
 _FUNCTION = frozenset(("name", *_ARGUMENTS))
 # What is in other names of theirs: `partial_json`, `tool_input`.
-_LIKE_ARGUMENTS = re.compile("arg|param|input|json")
+_LIKE_ARGUMENTS = re.compile("(^|_)(arg|argument|param|parameter|input|json)s?(_(?!schema)|$)")
 
 
 class UpstreamCall:
@@ -318,7 +318,7 @@ def _has_unknown(function: object) -> bool:
 
 
 # The beginning of one, or of the text of its text, unless it is all of an empty one.
-_OBJECT = re.compile(r'\s*"?\s*\{(?!\s*\}[\s"]*$)')
+_OBJECT = re.compile(r'\s*(?:"\s*)?\{(?!\s*\}[\s"]*$)')
 
 
 def _is_headed_again(call: UpstreamCall, number: int | None) -> bool:

@@ -32,12 +32,14 @@ _ERROR_FIELD = re.compile(
 )
 _NOTHING: tuple[object, ...] = (None, False, "", 0, [])
 # What such a field says where nothing is wrong.
-_FINE = re.compile("0+|20[0-9]|ok|success(ful)?|succeeded|done|completed?", re.IGNORECASE)
+_FINE = re.compile(
+    "(0+|20[0-9]|ok|none|no error|success(ful)?|succeeded|done|completed?)[.!]?", re.IGNORECASE
+)
 # What servers write beside an answer of how it went.
 _HOW_IT_WENT = frozenset(
     ("success", "status", "status_code", "type", "code", "errors", "errmsg", "errno", "base_resp")
 )
-_FAILURE = re.compile("error|fail", re.IGNORECASE)
+_FAILURE = re.compile("error|fail(?!over)", re.IGNORECASE)
 
 
 class AnswerReader:
@@ -94,6 +96,12 @@ class AnswerReader:
         return self._read((self._bare or self._sse).end())
 
     def _read(self, blocks: list[bytes]) -> list[JsonObject]:
+        try:
+            return self._events_of(blocks)
+        except RecursionError:
+            raise BackendError("the backend sent JSON that is nested too deep") from None
+
+    def _events_of(self, blocks: list[bytes]) -> list[JsonObject]:
         events: list[JsonObject] = []
         for data in blocks:
             if data.__class__ is ErrorData:
@@ -119,6 +127,7 @@ class AnswerReader:
                 or not event.get("choices")
                 or data.find(b'"error') >= 0  # quotes within a text are escaped
                 or not _HOW_IT_WENT.isdisjoint(event)
+                or _choices_say_how_it_went(event["choices"])
             ):
                 if _is_end(data):
                     self.is_done = True
@@ -248,6 +257,13 @@ def is_error(event: JsonObject) -> bool:
     return any(_ERROR_FIELD.fullmatch(n) and not _is_fine(v) for n, v in event.items())
 
 
+def _choices_say_how_it_went(choices: object) -> bool:
+    for choice in choices if isinstance(choices, list) else ():
+        if isinstance(choice, dict) and not _HOW_IT_WENT.isdisjoint(choice):
+            return True
+    return False
+
+
 def _says_failure(event: JsonObject) -> bool:
     """Whether an event says of itself that it failed, whatever else is in it."""
     for name in ("object", "type", "status"):
@@ -257,7 +273,7 @@ def _says_failure(event: JsonObject) -> bool:
     if event.get("success") is False or any(400 <= (each or 0) < 600 for each in statuses):
         return True
     names = ("error_code", "error_message", "error_msg", "errors", "errmsg", "errno")
-    if not all(_is_fine(event.get(name)) for name in names):
+    if not all(_is_fine(event.get(name) or None) for name in names):
         return True
     code, words = event.get("code"), event.get("message", event.get("msg"))
     is_word = isinstance(code, str) and not (code.isdecimal() or _is_fine(code))

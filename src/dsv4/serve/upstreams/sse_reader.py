@@ -13,8 +13,8 @@ LONGEST_EVENT = 64 * 1024 * 1024
 
 # What is in the name of an event that is a failure: `error`, `response.failed`.
 _FAILURE = re.compile(rb"error|exception|fail", re.IGNORECASE)
-# What says that this was all, what some write in its place, with the name of the field where JSON
-# is no stream, and the names of events with nothing in them that say so.
+# The end of a stream; the spellings that servers send in its place, with the name of the field
+# where the answer is JSON; and the names of events with nothing in them that stand for it.
 DONE = b"[DONE]"
 END_WORD = re.compile(rb"""(data:)?[\s"'\[<]*(done|end|eo[fs])[\s"'\]>.\0]*""", re.IGNORECASE)
 _ENDS = re.compile(rb"event:\s*(done|end|completed?|finish(ed)?|close)\s*", re.IGNORECASE)
