@@ -897,14 +897,14 @@ RARER_CLASHES: tuple[set[str], ...] = (
         "reasoning: content that says that it is reasoning, by its type",
         "content: the text as a list beside it",
     },
-    # A refusal is content, whatever is beside it.
+    # A refusal is content, and so is a text beside the delta, whatever the delta says.
     *(
-        {
-            f"reasoning: content that says that it is reasoning, by {name}",
-            "content: the text of a refusal",
-        }
+        {f"reasoning: content that says that it is reasoning, by {name}", f"content: {other}"}
         for name in ("a flag", "its type", "Google's")
+        for other in ("the text of a refusal", "the text in two places")
     ),
+    # The halves of one character would stand in two choices.
+    {"content: characters in halves", "choice form: choices by their numbers"},
     # That message has the texts without what is beside them.
     *(
         {f"reasoning: content that says that it is reasoning, by {name}", "message"}

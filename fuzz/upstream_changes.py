@@ -1055,6 +1055,8 @@ CLASHES = (
     {"message: nothing but a message", "finish: the reason twice"},
     # Nothing tells that there were calls.
     {"finish word: another word for calls", "damage: tool_calls, and the calls are gone"},
+    {"finish word: another word for calls", "damage: a piece of arguments is lost"},
+    {"finish word: another word for calls", "damage: the last piece of arguments is lost"},
     # What is left of a name is a name.
     {"call names: a name comes in two pieces", "damage: a call loses its name"},
     {

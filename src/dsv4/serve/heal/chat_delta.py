@@ -46,7 +46,7 @@ NO_PART = ("role", "name", "index", "finish_reason", "logprobs")
 # What a choice has the answer in.
 _HOLDERS = ("delta", "message", "text")
 # No part of an answer within a delta, and what says it all the same.
-_INNER = frozenset(("delta", "message"))
+INNER = frozenset(("delta", "message"))
 _SAID = frozenset((*_REASONING, *_CONTENT, *_CALLS))
 KNOWN_FIELDS = _SAID.union(NO_PART, _HOLDERS)
 # The types of parts of a list, and whether they are reasoning. One without a type is text.
@@ -112,7 +112,7 @@ def unknown_fields(delta: Mapping[str, Any]) -> list[str]:
     return [
         name
         for name, value in delta.items()
-        if (name not in KNOWN_FIELDS or name in _INNER)
+        if (name not in KNOWN_FIELDS or name in INNER)
         and value
         and (isinstance(value, (str, list)) or looks_like_calls(value) or _has_text(value))
     ]
@@ -123,7 +123,7 @@ def delta_by_any_name(choice: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in choice.items():
         if name not in KNOWN_FIELDS and isinstance(value, dict):
             fields = with_known_names(value)
-            says = not _SAID.isdisjoint(fields) or not _INNER.isdisjoint(fields)
+            says = not _SAID.isdisjoint(fields) or not INNER.isdisjoint(fields)
             calls = any(map(looks_like_calls, fields.values()))
             if says or calls or isinstance(fields.get("text"), str):
                 return fields

@@ -14,6 +14,7 @@ from typing import Any
 from dsv4._completion.message import Message, ToolCall
 from dsv4.serve.backend import BackendError
 from dsv4.serve.heal.chat_delta import (
+    INNER,
     KNOWN_FIELDS,
     PART_TEXTS,
     call_pieces,
@@ -29,6 +30,8 @@ OUTSIDE = (
     *("event.answer", "event.generated_text", "event.completion", "event.output_text"),
     "choice.messages",
 )
+# The same for a delta or a message in a delta.
+_TEXTS = frozenset((*OUTSIDE, *INNER))
 # Fields that hold text in a value that nobody knows; and fields whose text is no part of an answer:
 # what was searched or asked, and what a call is made with.
 _WORDS = (*PART_TEXTS, "reasoning_content", "reasoning_text", "transcript", "output_text")
@@ -60,8 +63,8 @@ class UnknownFields:
                 with suppress(BackendError):  # which are no calls then
                     for piece in call_pieces({"tool_calls": value}):
                         self._calls.add(piece)
-        for name in fields.keys() - KNOWN_FIELDS:
-            words = _words_of(fields[name] if name in OUTSIDE else {name: fields[name]})
+        for name in (fields.keys() - KNOWN_FIELDS) | (fields.keys() & INNER):
+            words = _words_of(fields[name] if name in _TEXTS else {name: fields[name]})
             # Some say the same in two fields of one value.
             self._words.setdefault((speaker, name), []).append("".join(dict.fromkeys(words)))
         return names
@@ -86,8 +89,8 @@ class UnknownFields:
         told = {(message.content or "").strip(), sampled.strip()}
         for (_, name), words in self._words.items():
             text = "".join(words)
-            # Beside the choices other servers have their text.
-            is_outside = name in OUTSIDE and not {text.strip(), words[-1].strip()} & told
+            # Beside the choices, or in a delta in the delta, other servers have their text.
+            is_outside = name in _TEXTS and not {text.strip(), words[-1].strip()} & told
             may_be_more = not message.content or name == "audio"  # which is the content, heard
             if text and (is_outside or (may_be_more and text.strip() not in sampled)):
                 lost.add(name)
