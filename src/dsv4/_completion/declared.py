@@ -161,10 +161,14 @@ class DeclaredTools:
 def _trimmed(name: str | None, declared: Container[str]) -> str | None:
     if name is None or name in declared:
         return name
-    # `name="bash"">`, `name="="bash">` and `=" namebash">` call `bash` (rule 45).
     bare = name.strip()
-    trimmed = (bare if bare == name else bare.removeprefix("name")).strip(AROUND_NAMES)
-    return next((each for each in (bare.strip(AROUND_NAMES), trimmed) if each in declared), name)
+    trimmed = bare.strip(AROUND_NAMES)
+    if trimmed == name:  # nothing is around it
+        return name
+    # `name="bash"">`, `name="="bash">` and `=" namebash">` call `bash` (rule 45).
+    if trimmed not in declared and bare != name:
+        trimmed = bare.removeprefix("name").strip(AROUND_NAMES)
+    return trimmed if trimmed in declared else name
 
 
 def _qualified(tool: GivenObject, function: GivenObject, end: str) -> str:

@@ -147,14 +147,16 @@ def read_tag(source: TextBuffer, start: int) -> TagInText:
 
 def _simple_tag(match: re.Match[str], start: int) -> Tag:
     slash, space, released, name, string, plain_slash, plain, _ = match.groups()
-    # `</D parameter name="path" string="true">` opens: a close has no name (rule 38).
-    label, is_mended = plain or released, slash == "/" and string is not None
-    closing = "/" in (slash, plain_slash) and not is_mended
+    label, closing, mended = plain or released, "/" in (slash, plain_slash), False
     attributes = {} if name is None else {"name": name}
     if string is not None:
         attributes["string"] = string
-    head = kind_of(label), start, match[0], closing, label
-    return Tag(*head, plain is None, space == " ", attributes, mended=is_mended)
+        if slash:  # `</D parameter name="path" string="true">` opens: a close has no name (rule 38)
+            closing, mended = False, True
+    is_marked, is_spaced, kind = plain is None, space == " ", kind_of(label)
+    tag = Tag(kind, start, match[0], closing, label, is_marked, is_spaced, attributes)
+    tag.mended = mended
+    return tag
 
 
 # The head: what it is that begins here.

@@ -160,7 +160,7 @@ class TagRules:
         """
         if tool is not None and tag.marked and not tag.closing and self._names_key(tag, tool):
             return "parameter"
-        if tag.marked and (own := _own_name(tag)):
+        if tag.marked and tag.name is None and (own := _own_name(tag)):
             if tool is not None and own in self.tools.keys(tool):
                 return "parameter"
             if own in self.tools.declared:
@@ -179,13 +179,13 @@ class TagRules:
 
     def key(self, tag: Tag, tool: str) -> str | None:
         """The name of a parameter: its attribute, or the tag's own name."""
-        if (own := _own_name(tag)) in self.tools.keys(tool):
+        if tag.name is None and (own := _own_name(tag)) in self.tools.keys(tool):
             return own
         return self.tools.key_as_declared(tool, tag.name)
 
     def tool_called(self, tag: Tag) -> str | None:
         """The tool that an invoke calls: by its attribute, or by the tag's own name."""
-        if (own := _own_name(tag)) in self.tools.declared:
+        if tag.name is None and (own := _own_name(tag)) in self.tools.declared:
             return own
         return self.tools.as_declared(tag.name)
 
@@ -342,12 +342,12 @@ class TagRules:
 
 
 def _own_name(tag: Tag) -> str | None:
-    """What a tag is named, if that may be a declared tool or key: no word of the format.
+    """What a tag without a name is called, if that may be a declared tool or key: no word of the
+    format.
 
     Where a tool is named `invoke`, `<D invoke nameread="">`, D being the token, is no call of it.
     """
-    is_word = tag.marked and tag.label in spellings.RELEASED_LABELS
-    return None if is_word or tag.name is not None else tag.label
+    return None if tag.marked and tag.label in spellings.RELEASED_LABELS else tag.label
 
 
 def is_argument(attribute: str, keys: Collection[str]) -> bool:
