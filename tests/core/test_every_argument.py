@@ -224,3 +224,10 @@ def test_a_call_without_the_token(body: str, calls: Any) -> None:
     message = read(f'<invoke name="delete_rows">{body}</invoke>', tools=TOOLS)
     assert calls_of(message) == ([] if calls is None else [("delete_rows", calls)])
     assert [found.kind for found in message.dropped] == (["dropped_call"] if calls is None else [])
+
+
+def test_a_second_body_behind_one_that_is_no_json_is_quoted() -> None:
+    """The call was given up by then, and the second body went nowhere."""
+    message = read_everywhere(f'{BLOCK}\n{BASH}\n{{a]{{"command": "ls"}}{INVOKE_END}\n{BLOCK_END}')
+    assert (calls_of(message), incomplete_of(message)) == ([], [("bash", {"arguments": "{a]"})])
+    assert '{"command": "ls"}' in [one.raw for one in message.diagnostics]

@@ -252,7 +252,9 @@ class Call:
         self._spread_body()
         keys, members = self.reading.tools.keys(self.name), members_of(body.text)
         fits = all((k in keys or not keys) and k not in self.writer.keys for k, _ in members)
-        if joins and not (fits and body.is_json):
+        # Behind a body that was no JSON, the call is given up: a second one is not a part of it.
+        is_lost = self.hidden == "dropped_call"
+        if joins and (is_lost or not (fits and body.is_json)):
             self.remark(body.start, body.raw)
             self.drop("unreadable")
         else:
