@@ -903,6 +903,13 @@ RARER_CLASHES: tuple[set[str], ...] = (
         for name in ("a flag", "its type", "Google's")
         for other in ("the text of a refusal", "the text in two places")
     ),
+    # Both make parts of the content.
+    {"reasoning: reasoning as a part of the content", "content: content as Gemini's parts"},
+    # One says that all is well, and the other that it is not, under one name.
+    {
+        "heads: a status that says that all is well",
+        "damage: a claim to have ended beside what failed",
+    },
     # The halves of one character would stand in two choices.
     {"content: characters in halves", "choice form: choices by their numbers"},
     # That message has the texts without what is beside them.

@@ -81,6 +81,12 @@ def with_known_names(fields: Mapping[str, Any]) -> dict[str, Any]:
     return known
 
 
+def has_text_by_name(name: str) -> bool:
+    """Whether a field is called as some call their text or their reasoning."""
+    usual = usual_case(name).lstrip("_")
+    return any(others.fullmatch(usual) for others, names in _OTHER_NAMES if names != _CALLS)
+
+
 def _known_name(name: str, fields: Mapping[str, Any]) -> str:
     usual = usual_case(name).lstrip("_")
     if usual not in KNOWN_FIELDS:

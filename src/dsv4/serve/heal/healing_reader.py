@@ -71,6 +71,8 @@ class Growth:
 
     def note(self, piece: str) -> None:
         if self.holds:
+            # Half of a character that waited for its second comes before a text that begins anew.
+            piece = piece.removeprefix("\ufffd")
             self.holds = piece.startswith(self._last)
             self._times += 0 < len(self._last) < len(piece)
             self._last = piece

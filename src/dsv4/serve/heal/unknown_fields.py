@@ -18,6 +18,7 @@ from dsv4.serve.heal.chat_delta import (
     KNOWN_FIELDS,
     PART_TEXTS,
     call_pieces,
+    has_text_by_name,
     has_thoughts,
     looks_like_calls,
     unknown_fields,
@@ -124,5 +125,6 @@ def _words_of(value: object) -> list[str]:
 
 def _may_have_words(name: str, value: object) -> bool:
     texts = value if isinstance(value, list) else [value]
-    is_text = name in _WORDS or not any(isinstance(text, str) for text in texts)
+    has_texts = any(isinstance(text, str) for text in texts)
+    is_text = not has_texts or name in _WORDS or has_text_by_name(name)
     return is_text and _MATERIAL.search(name) is None
