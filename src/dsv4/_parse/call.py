@@ -12,7 +12,7 @@ from dsv4._completion.json_text import is_item, json_string, members_of, object_
 from dsv4._completion.limits import MOST_PARAMETERS
 from dsv4._completion.patterns import pattern
 from dsv4._format import tokens
-from dsv4._format.spellings import BARS, CLOSING_BRACKETS
+from dsv4._format.spellings import BARS, CLOSING_BRACKETS, NEVER_ARGUMENTS
 from dsv4._parse.reading import Reading
 from dsv4._parse.tag import Tag
 from dsv4._parse.tag_rules import IN_CALL, is_argument
@@ -114,6 +114,8 @@ class Call:
     def _read_attributes(self, tag: Tag) -> None:
         """Arguments in the tag itself (rule 14)."""
         reading = self.reading
+        if self.name not in reading.tools.declared or tag.attributes.keys() <= NEVER_ARGUMENTS:
+            return
         keys = reading.tools.keys(self.name)
         by_name = {} if "name" in tag.attributes else {"invoke": tag.name}  # `<D invoke="bash">`
         values = {
@@ -121,7 +123,7 @@ class Call:
             for attribute, value in tag.attributes.items()
             if is_argument(attribute, keys) and by_name.get(attribute) != value
         }
-        if not values or self.name not in reading.tools.declared:
+        if not values:
             return
         reading.report("argument_in_tag", tag.start, tag.raw)
         for attribute, value in values.items():

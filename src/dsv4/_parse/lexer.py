@@ -147,15 +147,13 @@ def read_tag(source: TextBuffer, start: int) -> TagInText:
 
 def _simple_tag(match: re.Match[str], start: int) -> Tag:
     slash, space, released, name, string, plain_slash, plain, _ = match.groups()
-    label, closing, mended = plain or released, "/" in (slash, plain_slash), False
-    attributes = {} if name is None else {"name": name}
+    label, attributes = plain or released, {} if name is None else {"name": name}
+    kind, closing, is_marked = kind_of(label), bool(slash or plain_slash), plain is None
+    tag = Tag(kind, start, match[0], closing, label, is_marked, space == " ", attributes)
     if string is not None:
         attributes["string"] = string
         if slash:  # `</D parameter name="path" string="true">` opens: a close has no name (rule 38)
-            closing, mended = False, True
-    is_marked, is_spaced, kind = plain is None, space == " ", kind_of(label)
-    tag = Tag(kind, start, match[0], closing, label, is_marked, is_spaced, attributes)
-    tag.mended = mended
+            tag.closing, tag.mended = False, True
     return tag
 
 

@@ -289,13 +289,15 @@ class Reading:
 
     def skip_space(self) -> Steps[bool]:
         """Goes on behind white space. False: nothing follows it."""
+        buffer = self.buffer
         while True:
-            to = self.buffer.past(SPACE, self.pos)
-            if to > self.pos:
-                self.advance(to)
-            if self.pos < self.buffer.end:
-                return True
-            if not (yield from self.buffer.more()):
+            if self.pos < buffer.end:
+                to = buffer.past(SPACE, self.pos)
+                if to > self.pos:
+                    self.advance(to)
+                if to < buffer.end:
+                    return True
+            if not (yield from buffer.more()):
                 return False
 
     @property

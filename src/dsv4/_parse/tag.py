@@ -15,6 +15,7 @@ CALL_TAGS = frozenset({"wrapper", "invoke", "parameter"})
 # Roles (`TagRules.role`): closes of calls and their parts; where all text ends.
 CLOSES = frozenset(f"/{kind}" for kind in CALL_TAGS)
 ENDS = frozenset({"end", "eos"})
+_BOOLEANS = frozenset({"true", "false"})
 # How tags begin as releases spell them, opening and closing ones.
 _HEADS = f"<{tokens.DSML}", f"</{tokens.DSML}"
 # Tokens that end reasoning or content.
@@ -70,8 +71,10 @@ class Tag:
     def string(self) -> str | None:
         """Whether the value is a string: "true", "false", or whatever else stands there."""
         value = self.attributes.get("string")
-        lowered = value and value.lower()
-        return lowered if lowered in ("true", "false") else value
+        if value is None or value in _BOOLEANS:
+            return value
+        lowered = value.lower()
+        return lowered if lowered in _BOOLEANS else value
 
     def is_spelled(self, label: str) -> bool:
         """Whether the strict grammar takes the tag as it stands, if a release calls it `label`."""
@@ -80,4 +83,5 @@ class Tag:
             return rest == ">"
         if self.kind == "invoke":  # white space before the name is free (format.md, section 8)
             return rest.lstrip() == f'name="{self.name}">'
-        return rest in (f' name="{self.name}{end}' for end in (STRING_TRUE, STRING_FALSE))
+        before = f' name="{self.name}'
+        return rest == before + STRING_TRUE or rest == before + STRING_FALSE

@@ -21,7 +21,7 @@ from dsv4._completion.reasons import Ended
 from dsv4._format import spellings, tokens
 from dsv4._parse.quoting import QUOTES_CONTENT
 from dsv4._parse.tag import CALL_TAGS, CLOSES, MAYBE_TAG, TOKENS, PartialTag, Tag
-from dsv4._parse.text_buffer import ANYWHERE, NOWHERE, Steps, TextBuffer
+from dsv4._parse.text_buffer import ANYWHERE, NOWHERE, SPACE, Steps, TextBuffer
 
 # A bracket too many, before the head of a tag.
 _DOUBLED = f"<<{tokens.DSML}"
@@ -87,16 +87,21 @@ class TagRules:
 
     def look_ahead(self, start: int, longest: int = LONGEST_SPACE) -> Steps[Tag]:
         """What stands at a place, after optional white space."""
-        at = yield from self.buffer.past_space(start, longest)
+        buffer = self.buffer
+        at = min(buffer.past(SPACE, start), start + longest + 1)
+        if at == buffer.end:  # else all that is looked at is there, and nobody has to be asked
+            at = yield from buffer.past_space(start, longest)
         if at - start > longest:
             return Tag("text", at, "")
-        tag = yield from self.buffer.tag(at)
+        tag = buffer.tag_at(at) if buffer.at(at) in spellings.MARKS else None
+        if isinstance(tag, PartialTag):
+            tag = yield from buffer.tag(at)
         if tag is None or (isinstance(tag, Tag) and tag.broken):
             while isinstance(tag := self.doubled(at), PartialTag):
-                yield from self.buffer.more()
+                yield from buffer.more()
         if isinstance(tag, Tag):
             return tag
-        character = "" if tag is not None else self.buffer.at(at)
+        character = "" if tag is not None else buffer.at(at)
         return Tag("brace" if character in ("{", "[") else "text" if character else "end", at, "")
 
     def doubled(self, at: int) -> Tag | PartialTag | None:

@@ -188,11 +188,11 @@ class TextBuffer:
                 return begun  # it is short, and read anew with more
             self._readings[at] = begun
         reading = self._readings[at]
-        if reading is None:
-            return None
         if isinstance(reading, Tag):
             is_last = reading.end == self.end and not self.final
             return PartialTag.SURELY if is_last and self._may_be_named(reading) else reading
+        if reading is None:
+            return None
         try:
             return next(reading)
         except StopIteration as done:

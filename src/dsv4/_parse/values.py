@@ -189,9 +189,10 @@ class ParameterValue(QuotingValue):
         """Whether JSON was announced, and it is none with tags in it or parts of them at its ends
         (rule 37): `null</D>`, a line end and `parameter<D parameter name="w"`, D being the token;
         `{">{}`, `{}</}`, where a bracket came twice."""
+        if self.tag.string != "false":
+            return False
         is_doubled = '">' in raw[:_LONGEST_END] or "</" in raw[-_LONGEST_END:]
-        holds_tags = is_doubled or tokens.DSML in raw
-        return self.tag.string == "false" and holds_tags and read_value(raw) is None
+        return (is_doubled or tokens.DSML in raw) and read_value(raw) is None
 
     def _leave(self, to: int, tag: Tag | None) -> None:
         self.reading.advance(max(to, self.reading.pos))
