@@ -45,7 +45,8 @@ def _swallows_value(tag: Tag) -> bool:
     """
     if tag.raw[-1] not in CLOSING_BRACKETS and (tag.self_closed or _ENDS_IN_VALUE.search(tag.raw)):
         return True
-    goes_on = _TYPE_AND_MORE.match(tag.attributes.get("string", "")) is not None
+    given = tag.attributes.get("string", "")
+    goes_on = given not in ("true", "false") and _TYPE_AND_MORE.match(given) is not None
     return goes_on or not _TYPES_AS_NAMES.isdisjoint(tag.attributes)
 
 

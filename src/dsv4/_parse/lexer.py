@@ -53,10 +53,10 @@ _SLASHED_BARS = rf"[{_SLASHES}]?[{_BARRED} \t]{{0,13}}[{_SLASHES}]?"
 # The word with bars on a side, and spaces around them; or alone, right after the bracket. Whether
 # it is alone is not decided while spaces are all that has come after it: a bar may follow them.
 _HEAD = pattern(
-    rf"{_OPEN}{_GAP}([{_SLASHES}]?)"
-    rf"(?:[ \t]{{0,4}}[{_BARRED}]{_SPACED_BARS}([{_SLASHES}]?){_WORD}[{_BARRED}\s]{{0,8}}"
+    rf"{_OPEN}{_GAP}[{_SLASHES}]?"
+    rf"(?:[ \t]{{0,4}}[{_BARRED}]{_SPACED_BARS}[{_SLASHES}]?{_WORD}[{_BARRED}\s]{{0,8}}"
     rf"|[ \t]{{0,4}}{_WORD}[ \t]{{0,4}}[{_BARRED}][{_BARRED}\s]{{0,8}}"
-    rf"|(?<=[{OPENING_BRACKETS}{_SLASHES}]){_WORD}(?![ \t]{{2,4}}\Z)\s?)([{_SLASHES}]?)"
+    rf"|(?<=[{OPENING_BRACKETS}{_SLASHES}]){_WORD}(?![ \t]{{2,4}}\Z)\s?)[{_SLASHES}]?"
 )
 # What may still become a head, or a token with spaces in it.
 _HEAD_START = pattern(
@@ -171,16 +171,13 @@ def _read_head(source: TextBuffer, start: int) -> TagInText:
     head = _HEAD.match(rest)
     if head is None:
         return MAYBE_TAG if _HEAD_START.match(rest) else _read_plain(source, start)
-    before, _, behind = head[0].upper().partition(WORD)
-    is_sure = _BARS.intersection(before + behind[:1]) and not _SPACES.intersection(before)
-    partial = PartialTag.SURELY if is_sure else MAYBE_TAG
+    partial, closing, spaced = _meaning_of(head[0])
     if head.end() == len(rest):
         return partial
     word = head[0].find(_DSML) + start
     if word >= start and source.is_inert(word, word + len(_DSML)):
         return None
-    closing, spaced, at = any(head.groups()), head[0][-1].isspace(), start + head.end()
-    again, mended = rest[head.end() - 1 :], False
+    at, again, mended = start + head.end(), rest[head.end() - 1 :], False
     if head[0].endswith(_TWO_BARS) and _DSML.startswith(again[: len(_DSML)]):
         if len(again) < len(_DSML) + 2:
             return partial
@@ -192,6 +189,15 @@ def _read_head(source: TextBuffer, start: int) -> TagInText:
             return None
         return Tag("named", start, source.slice(start, at + 1), closing, "", True, spaced)
     return _TagReader(source, start, partial, closing, True, spaced, mended).read(at)
+
+
+@lru_cache(256)
+def _meaning_of(head: str) -> tuple[PartialTag, bool, bool]:
+    """Whether a head is surely that of a tag; whether it closes, and ends in white space."""
+    before, _, behind = head.upper().partition(WORD)
+    is_sure = _BARS.intersection(before + behind[:1]) and not _SPACES.intersection(before)
+    closing = any(slash in head for slash in _SLASHES)
+    return PartialTag.SURELY if is_sure else MAYBE_TAG, closing, head[-1].isspace()
 
 
 def _read_plain(source: TextBuffer, start: int) -> TagInText:

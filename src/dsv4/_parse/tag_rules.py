@@ -165,7 +165,8 @@ class TagRules:
         """
         if tool is not None and tag.marked and not tag.closing and self._names_key(tag, tool):
             return "parameter"
-        if tag.marked and tag.name is None and (own := _own_name(tag)):
+        is_named = tag.marked and tag.name is None and tag.label not in spellings.RELEASED_LABELS
+        if is_named and (own := tag.label):
             if tool is not None and own in self.tools.keys(tool):
                 return "parameter"
             if own in self.tools.declared:
