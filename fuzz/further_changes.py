@@ -334,6 +334,7 @@ FURTHER_CLASHES: tuple[set[str], ...] = (
     ),
     # One call alone is left, and no word of others.
     {"call grouping: each call in both forms", "damage: tool_calls, and the calls are gone"},
+    {"call grouping: each call in both forms", "damage: calls under a name that nobody knows"},
     # Both write the message, and the last one would write nothing.
     {"message", "damage: a message that grows in place of deltas"},
     # Equal calls of two choices are two.

@@ -36,6 +36,7 @@ from upstream_plans import (
     on_body,
     on_events,
     on_pieces,
+    parts_of,
     setting,
     streams,
     streams_calls,
@@ -107,9 +108,7 @@ def reasoning_parts(name: str, part: Callable[[str], Any]) -> Change:
         for delta in deltas(plan):
             thought = delta.pop("reasoning_content", None)
             if isinstance(thought, str) and thought:
-                text = delta.get("content") or []
-                rest = [{"type": "text", "text": text}] if isinstance(text, str) else text
-                delta["content"] = [part(thought), *rest]
+                delta["content"] = [part(thought), *parts_of(delta)]
 
     return change
 

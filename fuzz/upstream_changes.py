@@ -350,6 +350,13 @@ def twin_choices(plan: Plan) -> None:
         event["choices"] += twins
 
 
+@on_events("the second of two equal choices first", "choices")
+def second_choice_first(plan: Plan) -> None:
+    for event in plan.events:
+        twins = [{**json.loads(json.dumps(c)), "index": 1} for c in event["choices"]]
+        event["choices"] = twins + event["choices"]
+
+
 @on_events("choices is one object", "choice form")
 def choice_object(plan: Plan) -> None:
     for event in plan.events:
@@ -694,6 +701,7 @@ KEEPING: tuple[Change, ...] = (
     choice_one,
     no_choice_index,
     twin_choices,
+    second_choice_first,
     choice_object,
     setting("message in place of delta in every event", "message", delta_name="message"),
     message_behind,

@@ -372,6 +372,14 @@ def deltas(plan: Plan) -> list[JsonObject]:
     return [delta for delta in found if delta and isinstance(delta, dict)]
 
 
+def parts_of(delta: JsonObject) -> list[Any]:
+    """The content as the list of its parts, whatever form it has."""
+    content = delta.get("content") or []
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return list(content["parts"] if isinstance(content, dict) else content)
+
+
 def call_pieces(plan: Plan) -> list[JsonObject]:
     found = [delta.get("tool_calls") for delta in deltas(plan)]
     return [piece for pieces in found if isinstance(pieces, list) for piece in pieces]

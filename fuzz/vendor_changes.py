@@ -24,6 +24,7 @@ from upstream_plans import (
     on_body,
     on_events,
     on_pieces,
+    parts_of,
     setting,
     streams,
     streams_calls,
@@ -137,9 +138,7 @@ def calls_in_content(plan: Plan) -> None:
     with_calls = [delta for delta in deltas(plan) if "tool_calls" in delta]
     for delta in with_calls:
         del delta["tool_calls"]
-    text = with_calls[-1].get("content") or []
-    text = [{"type": "text", "text": text}] if isinstance(text, str) else text
-    with_calls[-1]["content"] = [*text, *parts]
+    with_calls[-1]["content"] = [*parts_of(with_calls[-1]), *parts]
 
 
 @on_pieces("an empty object before the arguments", "call pieces")
@@ -219,9 +218,7 @@ def thinking_parts(plan: Plan) -> None:
         thought = delta.pop("reasoning_content", None)
         if isinstance(thought, str) and thought:
             part = {"type": "thinking", "thinking": [{"type": "text", "text": thought}]}
-            text = delta.get("content") or []
-            rest = [{"type": "text", "text": text}] if isinstance(text, str) else text
-            delta["content"] = [part, *rest]
+            delta["content"] = [part, *parts_of(delta)]
 
 
 @on_events("reasoning as a list of parts", "reasoning", has_reasoning)
@@ -441,9 +438,7 @@ def summary_parts(plan: Plan) -> None:
         thought = delta.pop("reasoning_content", None)
         if isinstance(thought, str) and thought:
             summary = [{"type": "summary_text", "text": thought, "signature": ""}]
-            text = delta.get("content") or []
-            rest = [{"type": "text", "text": text}] if isinstance(text, str) else text
-            delta["content"] = [{"type": "reasoning", "summary": summary}, *rest]
+            delta["content"] = [{"type": "reasoning", "summary": summary}, *parts_of(delta)]
 
 
 @on_events("reasoning as a summary in details", "reasoning", has_reasoning)

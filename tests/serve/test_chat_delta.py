@@ -62,6 +62,14 @@ def test_choices_by_number_keep_their_numbers() -> None:
     assert numbers == [None, 1]
 
 
+def test_the_choice_that_speaks_first_is_the_first_one() -> None:
+    """Where choice 1 came before choice 0, their calls were taken for one choice's."""
+    choices = [{"index": n, "delta": {"content": "a"}} for n in (1, 0, 2)]
+    chunks = ChatEvents().read({"choices": choices})
+    numbers = [getattr(chunk.delta, "number", None) for chunk in chunks]
+    assert numbers == [None, 1, 2]
+
+
 @pytest.mark.parametrize("place", ["delta", "event"])
 def test_a_reason_is_found_where_it_stands_behind_text_too(place: str) -> None:
     events = ChatEvents()

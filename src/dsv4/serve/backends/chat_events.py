@@ -79,8 +79,9 @@ class ChatEvents:
         if said and self._number == _NO_NUMBER:
             self._number = number
         if self._number not in (_NO_NUMBER, number):
+            other = number or self._number  # 0 stands for the first one that said something
             said = [
-                delta if isinstance(delta, LastMessage) else OtherChoice(number, delta)
+                delta if isinstance(delta, LastMessage) else OtherChoice(other, delta)
                 for delta in said
             ]
         others = unread(choice, "choice")

@@ -20,7 +20,7 @@ class LastMessage(dict[str, Any]):
 
 class OtherChoice(dict[str, Any]):
     """A delta of another choice than the first one. One was asked for, so it is a part of the same
-    answer, or says it once more."""
+    answer, or says it once more. `number` is never 0, which stands for the first one."""
 
     def __init__(self, number: int, delta: Mapping[str, Any]) -> None:
         super().__init__(delta)
