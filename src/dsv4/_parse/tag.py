@@ -62,10 +62,12 @@ class Tag:
 
     def __post_init__(self) -> None:
         self.end = self.start + len(self.raw)
-        self.name = self.attributes.get("name")
-        if self.attributes and self.name is None:
-            names = NAME_ATTRIBUTES.get(self.kind, ("name",))
-            self.name = next((self.attributes[n] for n in names if n in self.attributes), None)
+        self.name = None
+        if attributes := self.attributes:
+            self.name = attributes.get("name")
+            if self.name is None:
+                names = NAME_ATTRIBUTES.get(self.kind, ("name",))
+                self.name = next((attributes[n] for n in names if n in attributes), None)
 
     @property
     def string(self) -> str | None:

@@ -111,11 +111,13 @@ class TextBuffer:
 
     def is_inert(self, start: int, end: int) -> bool:
         """Whether any of this text cannot spell a special token."""
-        return bool(self._inert) and any(a < end and start < b for a, b in self._inert)
+        if not self._inert:
+            return False
+        return any(a < end and start < b for a, b in self._inert)
 
     def acting(self, start: int, end: int) -> str:
         """The text, with something else where ordinary text spells a token."""
-        text = self.slice(start, end)
+        text = self.text[start - self.base : end - self.base]
         for a, b in self._inert:
             a, b = max(a - start, 0), b - start
             if b > 0:
