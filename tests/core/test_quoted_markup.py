@@ -106,6 +106,12 @@ class TestStrictBlocks:
         message = read_everywhere(block(calling("bash", command=quoted)))
         assert calls_of(message) == [("bash", {"command": quoted})]
 
+    def test_a_quoted_close_before_a_call_says_nothing_of_the_close_behind_it(self) -> None:
+        """The call was dropped, as if its own close had changed places with its parameter's."""
+        quoted = f"ls</{DSML}paramete<{DSML}bash>{INVOKE_END}"
+        message = read_everywhere(block(calling("bash", command=quoted)))
+        assert calls_of(message) == [("bash", {"command": quoted})]
+
     def test_an_odd_close_before_a_parameter_stays_a_repair(self) -> None:
         text = block(calling("write_file", path="a", content="b")).replace(
             f"a{PARAMETER_END}", f"a</{DSML}>"

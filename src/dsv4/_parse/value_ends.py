@@ -97,7 +97,7 @@ class QuotingValue(CallValue):
 
     def judge(self, tag: Tag, json_ended: bool = False) -> Steps[Verdict]:
         reading, block = self.reading, self.reading.block
-        self.reopens = self.is_remarked = False
+        self.reopens = self.is_remarked = self.precedes_call = False
         verdict = yield from self._judge(tag, json_ended)
         if block is not None and block.strict is not None:
             verdict = yield from self._judge_strictly(tag, verdict)

@@ -210,7 +210,9 @@ class ParameterValue(QuotingValue):
         such as `</D>`; `lsD` before a close without the token; `ls</D parameter` before its own.
         """
         if tag is not None and tag.raw == self.reading.tags.parameter_close:
-            has_outer = self.precedes_call and raw.rstrip().endswith(_OUTER_CLOSES)
+            # Where the block is read strictly, this is the close that it had.
+            is_lost = self.precedes_call and not self.reads_strictly
+            has_outer = is_lost and raw.rstrip().endswith(_OUTER_CLOSES)
             return has_outer or raw.endswith(_UNENDED_CLOSES)
         last = max(len(raw) - _LONGEST_PART, 0)
         if tag is not None and not tag.marked:
