@@ -885,8 +885,11 @@ RARER_CLASHES: tuple[set[str], ...] = (
     # A word with no answer beside it is taken for an error's.
     {"progress", "wrapping"},
     {"progress", "heads: errors that are none"},
-    # Such bytes have no check: another byte is another text, which nobody can know.
+    # Such bytes have no check: another byte is another text, and nothing tells that it is.
     {"coding: deflate without a head", "damaged bytes: a byte changes"},
+    {"coding: gzip without its end", "damaged bytes: a byte changes"},
+    # The mark of a thought would stand in a list of messages, and its text outside of it.
+    {"content: content beside the delta", "damage: deltas in a list of messages"},
     # The halves would stand in two thoughts.
     {"content: characters in halves", "text order: reasoning between the texts"},
     # Brotli may begin with a capital, and with no letter of a field that is written as usual.

@@ -9,7 +9,7 @@ import pytest
 
 from dsv4.serve.backend import BackendError
 from dsv4.serve.backends.chat_events import ChatEvents
-from dsv4.serve.heal.chat_delta import call_pieces, spoken_texts, with_known_names
+from dsv4.serve.heal.chat_delta import LastMessage, call_pieces, spoken_texts, with_known_names
 from dsv4.serve.heal.upstream_calls import UpstreamCalls
 from dsv4.serve.upstreams.answer_reader import AnswerReader
 
@@ -68,6 +68,13 @@ def test_the_choice_that_speaks_first_is_the_first_one() -> None:
     chunks = ChatEvents().read({"choices": choices})
     numbers = [getattr(chunk.delta, "number", None) for chunk in chunks]
     assert numbers == [None, 1, 2]
+
+
+def test_a_message_that_ends_the_answer_repeats_what_comes_behind_it() -> None:
+    """With its reason in it, its call was made once more under the id of the deltas."""
+    message = {"role": "assistant", "content": "a", "finish_reason": "stop"}
+    [chunk] = ChatEvents().read({"choices": [{"index": 0, "delta": {}, "message": message}]})
+    assert isinstance(chunk.delta, LastMessage)
 
 
 @pytest.mark.parametrize("place", ["delta", "event"])

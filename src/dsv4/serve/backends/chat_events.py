@@ -107,8 +107,8 @@ class ChatEvents:
             said.append(delta)
         if message:
             # Beside an empty delta, the end may come before what it repeats.
-            ends = read_finish(choice.get("finish_reason")) is not None
-            is_end = ends and isinstance(choice.get("delta"), dict)
+            reason = _with_reason(choice, delta, message).get("finish_reason")
+            is_end = read_finish(reason) is not None and isinstance(choice.get("delta"), dict)
             says_all = is_end if self._has_deltas is None else self._has_deltas
             said.append(LastMessage(message) if says_all else {**message})
         beside = {name: choice[name] for name in BESIDE_DELTAS if choice.get(name)}
