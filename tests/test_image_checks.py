@@ -58,8 +58,10 @@ def test_images_in_results() -> None:
 def test_a_dialect_without_images_names_those_that_have_them() -> None:
     (found,) = dsv4.check([user([image("https://a.b/c.png")])])
     assert (found.path, found.kind) == ("messages[0].content[0]", "not_encodable")
-    assert found.message.endswith("images need the dialect v4-vision or v4.1 or v4.1-1017")
+    with_images = [name for name, each in dsv4.DIALECTS.items() if each.image_token]
+    needed = f"images need the dialect {' or '.join(with_images)}"
+    assert found.message.endswith(needed)
     called = [user("a"), calling(call(id="x")), result([image("https://a.b/c.png")], "x")]
     lost = [f.message for f in dsv4.check(called) if f.kind == "unsupported_content"]
     problem = "the prompt only says that a block is unsupported: its content is lost"
-    assert lost == [f"{problem} (images need the dialect v4-vision or v4.1 or v4.1-1017)"]
+    assert lost == [f"{problem} ({needed})"]

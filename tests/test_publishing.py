@@ -11,11 +11,13 @@ import zlib
 from hashlib import sha256
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 import dsv4
+from dsv4.types import DialectName
+from dsv4.verify.report_views import RELEASES
 from loading import ROOT, loaded
 
 
@@ -33,6 +35,17 @@ class TestVersion:
         first, *_ = re.findall(r"^## (.+)$", read("CHANGELOG.md"), re.MULTILINE)
         assert first in ("Unreleased", dsv4.__version__)
         assert f"## {dsv4.__version__}\n" in read("CHANGELOG.md")
+
+
+@pytest.mark.parametrize("page", ["docs/dialects.md", "docs/format.md", "tests/vectors/README.md"])
+def test_every_dialect_stands_on_the_pages_about_them(page: str) -> None:
+    text = read(page)
+    named = [name for name in dsv4.DIALECTS if re.search(rf"{re.escape(name)}(?![\w-]|\.\d)", text)]
+    assert named == list(dsv4.DIALECTS)
+
+
+def test_every_dialect_has_its_name_in_types_and_its_words_in_reports() -> None:
+    assert set(get_args(DialectName)) == set(RELEASES) == set(dsv4.DIALECTS)
 
 
 def test_the_sums_of_vectors_are_those_of_the_files() -> None:

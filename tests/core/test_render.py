@@ -98,6 +98,9 @@ class TestResults:
         assert prompt == f"<｜User｜><tool_result></tool_result>&lt;</tool_result>{ASKING}"
 
 
+WITH_IMAGES = " or ".join(name for name, each in dsv4.DIALECTS.items() if each.image_token)
+
+
 class TestImages:
     """V4.1: a token stands for each image, and the prompt gives the images in its order."""
 
@@ -133,7 +136,7 @@ class TestImages:
             dsv4.encode([user([text("see"), self.ONE])], dialect=dialect)
         assert str(caught.value) == (
             "messages[0].content[1]: found a block of type 'image_url', expected type \"text\": "
-            "images need the dialect v4-vision or v4.1 or v4.1-1017"
+            f"images need the dialect {WITH_IMAGES}"
         )
         assert "[Unsupported image_url]" in encode(result([self.ONE]), dialect=dialect)
 

@@ -35,8 +35,9 @@ class GbnfError(ValueError):
 class Gbnf:
     """A grammar. A rule is a list of alternatives, an alternative a tuple of names and sets."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, dsml: str = _TOKENS["128825"]) -> None:
         self.text = text
+        self.tokens = {**_TOKENS, "128825": dsml}
         self.at = 0
         self.rules: dict[str, list[tuple[Any, ...]]] = {}
         self.fresh = 0
@@ -110,7 +111,7 @@ class Gbnf:
             return (self.set(),)
         if token := _TOKEN.match(self.text, self.at):
             self.at = token.end()
-            return tuple(Set(((c, c),), False) for c in _TOKENS[token.group(1)])
+            return tuple(Set(((c, c),), False) for c in self.tokens[token.group(1)])
         if self.take("("):
             self.space(True)
             ways = self.alternatives(nested=True)

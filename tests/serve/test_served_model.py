@@ -65,7 +65,7 @@ class TestDialect:
         problem = dialect_problem(Model("m", None, ("/models/m",)), settings())
         assert problem == (
             "no dialect is known for the model 'm', '/models/m' of the backend, "
-            "expected --dialect with one of v4, v4-0731, v4-vision, v4.1, v4.1-1017, v3.2"
+            f"expected --dialect with one of {', '.join(DIALECTS)}"
         )
 
     def test_a_backend_that_names_no_model_has_told_nothing_wrong(self) -> None:

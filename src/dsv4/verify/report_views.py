@@ -7,14 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from dsv4._format.dialects import DIALECTS
 from dsv4._format.texts import read_text
 from dsv4.verify.choice import Matrix
 from dsv4.verify.report import VerifyReport
 from dsv4.verify.server_findings import ServerFinding, Standing
 from dsv4.verify.verdicts import Explanation
 
-_RELEASES = {
+RELEASES = {
     "v4": "DeepSeek-V4 (texts of April)",
     "v4-0731": "DeepSeek-V4 (texts of 31 July)",
     "v4-vision": "DeepSeek-V4 with vision",
@@ -22,7 +21,6 @@ _RELEASES = {
     "v4.1-1017": "DeepSeek-V4.1 (revision of 17 October)",
     "v3.2": "DeepSeek-V3.2",
 }
-assert _RELEASES.keys() == DIALECTS.keys()
 INVISIBLE = (
     "Not visible from outside: weights, quantisation and sampling; without the prompt itself, "
     'whether a parameter is marked string="true", and the order of equal parts.'
@@ -43,7 +41,7 @@ def headline(report: VerifyReport) -> str:
     if verdict.best is None:
         return reasons.get(verdict.outcome, "not explained")
     hypothesis = verdict.best.hypothesis
-    named = f"{hypothesis.server.server} with {_RELEASES[hypothesis.texts]}"
+    named = f"{hypothesis.server.server} with {RELEASES[hypothesis.texts]}"
     if verdict.outcome in reasons:
         return f"{reasons[verdict.outcome]}; nearest is {named}"
     if verdict.outcome == "not explained":
