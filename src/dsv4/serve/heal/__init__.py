@@ -1,1 +1,1 @@
-"""In front of a chat server whose answers leak markup: requests are adapted, answers put right."""
+"""Adapts requests to a chat server whose answers leak markup, and repairs its answers."""

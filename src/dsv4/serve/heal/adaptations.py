@@ -1,8 +1,8 @@
-"""What is changed in a request so that another server takes it, and takes it as it was meant.
+"""The changes to a request that make another server accept it and read it as it was meant.
 
-The profiles say what each server refuses and misreads (docs/servers.md). Here they are read
-backwards: each adaptation is a value with its reason, the servers that need it, and the change. A
-request that needs none is passed on as it is.
+The profiles say what each server refuses and misreads (docs/servers.md). Here is the remedy for
+each: an adaptation is a value with its reason, the servers that need it, and the change. A request
+that needs none is passed on unchanged.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ SERVER_PROFILES: Mapping[str, str] = {
     SGLANG: "sglang-0.5.23",
 }
 NONE = "none"
-# Whom the official API names as the owner of its models.
+# The owner that the official API names for its models.
 _OFFICIAL_OWNER = "deepseek"
 
 
@@ -62,7 +62,7 @@ class AdaptedServer:
     """A server that requests are adapted to, and how the operator wants that done.
 
     `name` is one of `SERVER_PROFILES`; `model` is the dialect as profiles name it. `off` are the
-    ids of adaptations that are not made.
+    ids of adaptations that are switched off.
     """
 
     name: str
@@ -73,7 +73,7 @@ class AdaptedServer:
 
     @property
     def title(self) -> str:
-        """What people call it."""
+        """The server's name for people."""
         return "the official API" if self.name == DEEPSEEK else self.profile.server
 
     def thinks(self, body: JsonObject) -> bool:
@@ -92,8 +92,8 @@ class AdaptedServer:
 
 
 def server_kind(settings: Settings, models: Sequence[Model] = ()) -> str:
-    """The name of the server behind a gateway: what the settings say, else the official API where
-    the address or the models say so, else none."""
+    """The name of the server behind a gateway: the one in the settings, else the official API where
+    the address or the models show it, else "none"."""
     if settings.adapt_for is not None:
         return settings.adapt_for
     owners = {model.owner for model in models}
@@ -102,7 +102,7 @@ def server_kind(settings: Settings, models: Sequence[Model] = ()) -> str:
 
 
 def adapted_server(kind: str, dialect: Dialect, settings: Settings) -> AdaptedServer | None:
-    """The server of a name, or of a file that `dsv4 verify` saved. None is "none"."""
+    """The server for a name, or for a file that `dsv4 verify` saved. Returns None for "none"."""
     if kind == NONE:
         return None
     name, profile = _profile_of(kind)
@@ -133,7 +133,7 @@ def _saved_profile(path: str) -> Profile:
 # Thinking and effort.
 
 
-# How each server is told to think, or not to.
+# Tells each server in its own fields to think, or not to.
 def _switched(body: JsonObject, server: AdaptedServer, thinking: bool) -> JsonObject:
     if server.name == DEEPSEEK:
         new_body = {**body, "thinking": {"type": "enabled" if thinking else "disabled"}}
@@ -146,7 +146,7 @@ def _switched(body: JsonObject, server: AdaptedServer, thinking: bool) -> JsonOb
 
 
 def _request_options(body: JsonObject) -> NeutralRequest:
-    """What the options of a request say, in whichever fields."""
+    """The thinking, effort and tool choice of a request, whichever fields it uses for them."""
     fields = ("thinking", "reasoning_effort", "chat_template_kwargs", "tool_choice")
     options = {name: body[name] for name in fields if name in body}
     own, switch = body.get("reasoning"), body.get("enable_thinking")
@@ -165,7 +165,7 @@ def _is_forced(body: JsonObject) -> bool:
 
 
 def _with_known_choice(body: JsonObject, server: AdaptedServer) -> JsonObject:
-    """No choice of a tool that is not declared, and no tool twice."""
+    """The request without a choice of an undeclared tool, and with each tool only once."""
     tools = body.get("tools")
     names = [_function_of(tool).get("name") for tool in tools or ()]
     first = [
@@ -192,12 +192,12 @@ def _with_thinking(body: JsonObject, server: AdaptedServer) -> JsonObject:
     return body if server.thinks(body) == thinking else _switched(body, server, thinking)
 
 
-# What stands for an effort that a server refuses, or takes for another.
+# The effort to send in place of one that a server refuses or takes for another.
 _EFFORT_NAMES: Mapping[tuple[str, str], Mapping[str, str]] = {
     (VLLM, "v4"): {"medium": "high", "ultra": "max"},
     (VLLM, "v4.1"): {"minimal": "low", "medium": "high", "ultra": "max"},
 }
-# As V4.1 counts: what the names stand for.
+# The numbers that the names stand for on the scale of V4.1.
 _EFFORT_NUMBERS = {"low": 50, "high": 75, "max": 100}
 
 
@@ -311,7 +311,7 @@ def renamed_tool(tool: JsonObject, names: Mapping[str, str]) -> JsonObject:
 
 
 def _each_function(body: JsonObject, change: Callable[[JsonObject], JsonObject]) -> JsonObject:
-    """The request, with the function of each tool as `change` makes it."""
+    """The request, with each tool's function changed by `change`."""
 
     def changed(tool: object) -> object:
         if is_web_tool(tool):
@@ -350,7 +350,7 @@ def _without_mixed_strictness(body: JsonObject, server: AdaptedServer) -> JsonOb
 
 
 def _is_strict(function: JsonObject) -> bool:
-    """Whether a function is strict, with a schema that can be."""
+    """Whether a function is strict and its schema allows that."""
     try:
         strict_parameters(function.get("parameters"), "parameters")
     except EncodeError:
@@ -370,7 +370,7 @@ _JSON_WORD = "Answer with a JSON object."
 
 
 def _with_visible_format(body: JsonObject, server: AdaptedServer) -> JsonObject:
-    """A response format that the model can see, or that the server takes."""
+    """A response format that the model can see, or that the server accepts."""
     form = body.get("response_format")
     form = form if isinstance(form, dict) else {}
     kind = form.get("type")
@@ -383,7 +383,7 @@ def _with_visible_format(body: JsonObject, server: AdaptedServer) -> JsonObject:
         return body
     else:
         text = _JSON_WORD
-    if server.name == DEEPSEEK and kind == "json_schema":  # which it refuses
+    if server.name == DEEPSEEK and kind == "json_schema":  # it refuses this format
         body = {**body, "response_format": {"type": "json_object"}}
         text = f"{_JSON_WORD}\n\n{text}"
     return {**body, "messages": _with_system_text(body["messages"], text)}
@@ -410,7 +410,7 @@ def _with_continuation(body: JsonObject, server: AdaptedServer) -> JsonObject:
         return body
     if server.name == SGLANG:
         return {**body, "continue_final_message": True}
-    if server.name == DEEPSEEK:  # which continues nothing where tools or JSON are in play
+    if server.name == DEEPSEEK:  # it continues nothing where tools or JSON are used
         calls = any(m.get("tool_calls") or m.get("role") == "tool" for m in messages)
         is_taken = not (body.get("tools") or calls or body.get("response_format"))
         answers = [*messages[:-1], without(last, "prefix")]
@@ -468,8 +468,8 @@ _TEXTS: Mapping[str, Mapping[str, str]] = json.loads(
 class Adaptation:
     """One change: its id and the servers that need it.
 
-    `change` gives the body of a request as the server takes it: the same one where nothing is to be
-    changed. It is None for what needs the store of turns (`request_adapter.py`).
+    `change` returns the body as the server takes it, or the same body where nothing changes. It is
+    None for an adaptation that needs the store of turns (`request_adapter.py`).
     """
 
     id: str
@@ -490,7 +490,7 @@ ALL = (DEEPSEEK, VLLM, SGLANG)
 RECIPE = (DEEPSEEK, SGLANG)
 RESTORED_REASONING, RESTORED_TURNS = "reasoning", "turns"
 
-# In the order in which they are made. What each does, and why, is in adaptation_texts.json.
+# In the order in which they are applied. adaptation_texts.json says what each does, and why.
 ADAPTATIONS: tuple[Adaptation, ...] = (
     Adaptation(RESTORED_REASONING, ALL, None),
     Adaptation(RESTORED_TURNS, ALL, None),
@@ -526,7 +526,7 @@ ADAPTATION_IDS = tuple(adaptation.id for adaptation in ADAPTATIONS)
 
 
 def check_ids(ids: Sequence[str]) -> None:
-    """Raises a `SettingError` for an adaptation that is none."""
+    """Raises a `SettingError` for an unknown id."""
     for id in ids:
         if id not in ADAPTATION_IDS:
             expected = f"one of {', '.join(ADAPTATION_IDS)}"
@@ -534,8 +534,8 @@ def check_ids(ids: Sequence[str]) -> None:
 
 
 def adapted(body: JsonObject, server: AdaptedServer) -> tuple[JsonObject, tuple[str, ...]]:
-    """A request as a server takes it, and the ids of what was changed. Raises an `ApiError` where
-    it can take nothing like it."""
+    """A request as a server takes it, and the ids of the adaptations that changed it. Raises an
+    `ApiError` where the server can take nothing like it."""
     ids = []
     server = server.for_model(body.get("model"))
     for adaptation in ADAPTATIONS:
@@ -548,7 +548,7 @@ def adapted(body: JsonObject, server: AdaptedServer) -> tuple[JsonObject, tuple[
 
 
 def explanation(server: AdaptedServer | None) -> str:
-    """The table for one server, as text: what is changed, why, and what is switched off."""
+    """The table for one server, as text: changes, reasons, and the adaptations switched off."""
     if server is None:
         return "Requests are passed on as they are. `--for` names a server to adapt them to.\n"
     lines = [f"Requests are adapted to {server.title}.", ""]

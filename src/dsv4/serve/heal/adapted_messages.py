@@ -1,8 +1,8 @@
-"""What is changed in the messages of a Chat Completions request so that a server takes them, and
-takes them as they were meant. `adaptations.py` has the table of who needs what.
+"""The changes to the messages of a Chat Completions request that make a server accept them and read
+them as they were meant. `adaptations.py` has the table of which server needs which.
 
-Each function gives the messages back as they are where nothing is to be changed; what a client sent
-is never changed itself.
+Each function returns the same messages where nothing is to be changed. The client's own objects are
+never modified.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ ValueT = TypeVar("ValueT")
 ChatMessages: TypeAlias = Sequence[JsonObject]
 MessageChange: TypeAlias = Callable[[JsonObject], JsonObject]
 
-# What stands for reasoning that nobody has: an empty text would say that there was none.
+# Stands for reasoning that is lost: an empty text would say that there was none.
 SPACE = " "
 
 
 def each_changed(values: Sequence[ValueT], change: Callable[[ValueT], ValueT]) -> Sequence[ValueT]:
-    """The values, each as `change` makes it: the same ones where it changes none."""
+    """The values after `change`; the same sequence where it changes none."""
     return _unless_same([change(value) for value in values], values)
 
 
@@ -38,12 +38,12 @@ def _unless_same(new: Sequence[ValueT], old: Sequence[ValueT]) -> Sequence[Value
 
 
 def with_value(fields: JsonObject, name: str, value: object) -> JsonObject:
-    """The fields with a value of one of them: the same ones where it has that value."""
+    """The fields with this value for `name`; the same dict where it has that value already."""
     return fields if fields.get(name) is value else {**fields, name: value}
 
 
 def without(fields: JsonObject, *names: str) -> JsonObject:
-    """The fields but some of them: the same ones where it has none of those."""
+    """The fields without those named; the same dict where it has none of them."""
     rest = {name: value for name, value in fields.items() if name not in names}
     return fields if len(rest) == len(fields) else rest
 
@@ -56,7 +56,8 @@ def developer_as_system(message: JsonObject) -> JsonObject:
 
 
 def placed_systems(messages: ChatMessages, place: SystemPlace) -> ChatMessages:
-    """Later system messages as reminders of the user's turn, or in front of everything."""
+    """The messages with later system messages as the user's reminders, or in front of all
+    others."""
     start = next((n for n, m in enumerate(messages) if m.get("role") != "system"), len(messages))
     later = messages[start:]
     if place == "in_place" or not any(message.get("role") == "system" for message in later):
@@ -94,12 +95,12 @@ def is_file(part: object) -> bool:
 
 
 def readable_parts(message: JsonObject, *, images: bool, files: bool = False) -> JsonObject:
-    """A message whose parts are texts, and `images` and `files` where the model reads them. No
-    server takes them of the assistant."""
+    """A message whose parts are texts, with `images` and `files` where the model reads them. No
+    server accepts those in an assistant's message."""
     content = message.get("content")
     if not isinstance(content, list):
         return message
-    if message.get("role") == "latest_reminder":  # the only one that is a text everywhere
+    if message.get("role") == "latest_reminder":  # the only role whose content is a text everywhere
         texts = (_readable_part(False, False, part)["text"] for part in content)
         return {**message, "content": BLANK_LINE.join(map(str, texts))}
     answers = message.get("role") == "assistant"
@@ -124,11 +125,11 @@ def _readable_part(images: bool, files: bool, part: Any) -> Any:
     return {"type": "text", "text": text}
 
 
-# Forms that clients leave out, or write in another way.
+# Fields that clients leave out, or write in another way.
 
 
 def complete_messages(messages: ChatMessages) -> ChatMessages:
-    """The messages with everything that servers ask for, and nothing that they refuse."""
+    """The messages with every field that servers ask for, and none that they refuse."""
     complete = each_changed(messages, _complete_message)
     if not any(message.get("prefix") for message in complete[:-1]):
         return complete
@@ -154,7 +155,7 @@ def _complete_call(call: JsonObject) -> JsonObject:
 
 
 def with_object_arguments(message: JsonObject) -> JsonObject:
-    """A message whose calls all have JSON objects as arguments: any other text is one argument."""
+    """A message whose calls all have JSON objects as arguments; other text becomes one argument."""
     calls = message.get("tool_calls")
     if not calls:
         return message
@@ -174,8 +175,8 @@ def _with_object_arguments(call: JsonObject) -> JsonObject:
 
 
 def joined_turns(messages: ChatMessages) -> ChatMessages:
-    """The messages with an answer's text and the calls that follow it in one, where a client has
-    sent them as two: it was one turn."""
+    """The messages with an answer's text and its calls in one message, where a client has split
+    that turn into two."""
     new_messages: list[JsonObject] = []
     for message in messages:
         last = new_messages[-1] if new_messages else {}
@@ -190,7 +191,7 @@ def joined_turns(messages: ChatMessages) -> ChatMessages:
 
 
 def _goes_on(last: JsonObject, message: JsonObject) -> bool:
-    """Whether a message has the calls of the turn whose text stands before it."""
+    """Whether a message has the calls of the turn whose text is the message before it."""
     both = last.get("role") == message.get("role") == "assistant"
     if not both or last.get("tool_calls") or not message.get("tool_calls"):
         return False
@@ -203,14 +204,14 @@ def _goes_on(last: JsonObject, message: JsonObject) -> bool:
 
 
 def paired_results(messages: ChatMessages) -> ChatMessages:
-    """The messages with exactly one result for each call, directly behind it. A result that is
-    missing is empty; one without a call is said by the user."""
+    """The messages with exactly one result for each call, directly behind it. A missing result is
+    empty; a result without a call becomes a user's message."""
     return _unless_same(list(_paired(messages)), messages)
 
 
 def _paired(messages: ChatMessages) -> Iterator[JsonObject]:
     waiting: dict[str, JsonObject | None] = {}  # calls of the last turn, and their results
-    between: list[JsonObject] = []  # what stood between them
+    between: list[JsonObject] = []  # messages that stood between them
     for message in messages:
         role, id = message.get("role"), message.get("tool_call_id")
         if role == "tool" and isinstance(id, str) and waiting.get(id, message) is None:
@@ -234,7 +235,7 @@ def _paired(messages: ChatMessages) -> Iterator[JsonObject]:
 
 
 def _results(waiting: Mapping[str, JsonObject | None]) -> Iterable[JsonObject]:
-    # In the order in which they came, and then those that did not come.
+    # In the order of the calls; a missing result is empty.
     return (
         {"role": "tool", "tool_call_id": id, "content": ""} if result is None else result
         for id, result in waiting.items()
@@ -242,8 +243,8 @@ def _results(waiting: Mapping[str, JsonObject | None]) -> Iterable[JsonObject]:
 
 
 def distinct_ids(messages: ChatMessages, everywhere: bool = False) -> ChatMessages:
-    """The messages with different ids for the calls of each turn, or of all turns `everywhere`.
-    Results of those that had the same one are matched by their order."""
+    """The messages with different ids for the calls of each turn, or of all turns if `everywhere`.
+    Results for a repeated id are matched in order."""
     new_messages: list[JsonObject] = []
     used = set[str]()
     waiting: dict[object, list[str]] = {}  # the new ids of an old one, in the order of their calls
@@ -278,7 +279,7 @@ def _with_distinct_ids(
 
 
 def sorted_ids(messages: ChatMessages) -> ChatMessages:
-    """The messages with ids of parallel calls that sort as the calls were made."""
+    """The messages with ids of parallel calls that sort in the order of the calls."""
     new_messages: list[JsonObject] = []
     new_ids: dict[str, str] = {}
     for message in messages:
@@ -325,7 +326,7 @@ def reasoning_of(message: Mapping[str, Any]) -> str:
 
 
 def with_read_field(message: JsonObject) -> JsonObject:
-    """A message that has its reasoning where the server looks for it."""
+    """A message with its reasoning in the field that the server reads."""
     if "reasoning" not in message or message.get("role") != "assistant":
         return message
     rest, reasoning = without(message, "reasoning"), reasoning_of(message)
@@ -336,7 +337,7 @@ def with_reasoning_everywhere(
     messages: ChatMessages, otherwise: MissingReasoning, tools: bool
 ) -> ChatMessages:
     """The messages with reasoning in every turn that must have some: those after the user's last
-    message, where there are `tools` or calls. An empty text is some."""
+    message, where there are `tools` or calls. An empty text counts."""
     users = (n for n, message in enumerate(messages) if message.get("role") == "user")
     start = max(users, default=-1) + 1
     if not (tools or any(message.get("tool_calls") for message in messages[start:])):

@@ -1,4 +1,4 @@
-"""What a delta of a chat server says, in whatever form: its reasoning, its text, its calls."""
+"""Reads a delta of a chat server, whatever its form: its reasoning, its text, its calls."""
 
 from __future__ import annotations
 
@@ -15,41 +15,41 @@ SpokenText: TypeAlias = tuple[bool, str]
 
 
 class LastMessage(dict[str, Any]):
-    """A message behind deltas: it says it all once more, and sometimes more."""
+    """A whole message after deltas: it repeats what they said, and sometimes adds to it."""
 
 
 class OtherChoice(dict[str, Any]):
-    """A delta of another choice than the first one. One was asked for, so it is a part of the same
-    answer, or says it once more. `number` is never 0, which stands for the first one."""
+    """A delta of another choice than the first one. Only one was asked for, so it is a part of the
+    same answer or repeats it. `number` is never 0, which stands for the first choice."""
 
     def __init__(self, number: int, delta: Mapping[str, Any]) -> None:
         super().__init__(delta)
         self.number = number
 
 
-# Servers that send two of them send the same text in both.
+# A server that sends two of these sends the same text in both.
 _REASONING = (
     *("reasoning_content", "reasoning", "thinking", "reasoning_text", "thought"),
     *("reasoning_details", "thinking_blocks"),
 )
-# What says of the content beside it that it is reasoning, where that is no text.
+# Fields that mark the content beside them as reasoning, where their value is not a text.
 _FLAGS = (*_REASONING, "is_reasoning", "is_thinking")
 _KINDS = ("role", "type", "channel", "phase")
 _THINKS = ("reasoning", "thinking", "thought", "analysis")
-# No protocol here has another place for a refusal.
+# A refusal has no other place in the protocols here.
 _CONTENT = ("content", "refusal")
 _CALLS = ("tool_calls", "function_call")
-# What some servers write beside a delta in place of in it.
+# Fields that some servers write beside a delta instead of in it.
 BESIDE_DELTAS = (*_CONTENT, *_CALLS, "reasoning_content")
-# What a delta or a choice may have that is no part of the answer.
+# Fields of a delta or a choice that are not a part of the answer.
 NO_PART = ("role", "name", "index", "finish_reason", "logprobs")
-# What a choice has the answer in.
+# Fields of a choice that hold the answer.
 _HOLDERS = ("delta", "message", "text")
-# No part of an answer within a delta, and what says it all the same.
+# Fields within a delta that are not a part of the answer, but may hold one.
 INNER = frozenset(("delta", "message"))
 _SAID = frozenset((*_REASONING, *_CONTENT, *_CALLS))
 KNOWN_FIELDS = _SAID.union(NO_PART, _HOLDERS)
-# The types of parts of a list, and whether they are reasoning. One without a type is text.
+# The types of parts in a list, and whether they are reasoning. A part without a type is text.
 _PARTS: dict[str | None, bool] = {
     **dict.fromkeys(("text", "output_text", "refusal", "summary_text", None), False),
     **dict.fromkeys(("text_delta", "input_text"), False),
@@ -57,24 +57,25 @@ _PARTS: dict[str | None, bool] = {
     "thinking_delta": True,
     **dict.fromkeys(("reasoning.text", "reasoning.summary"), True),
 }
-# Where a part has its text, and which of these are reasoning.
+# The fields of a part that hold its text, and those of them that are reasoning.
 _THOUGHTS = ("thinking", "reasoning_content", "reasoningContent", "reasoningText")
 PART_TEXTS = ("text", "value", "parts", "summary", "refusal", "content", *_THOUGHTS)
-# What is encrypted or a reference has nothing to show, and calls are read by `call_pieces`.
+# Types of parts without text: encrypted ones and references have nothing to show, and calls are
+# read by `call_pieces`.
 _WITHOUT_TEXT = ("reasoning.encrypted", "redacted_thinking", "reference", "tool_use")
-# What a part has beside its text, or alone in an event of its own.
+# Fields of a part beside its text; an event may have only these.
 _OPAQUE = frozenset(("type", "id", "index", "format", "signature", "redactedContent", "closed"))
 
 
 def with_known_names(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields under the names that are known: some servers write `toolCalls` and `finishReason`,
-    some have names of their own for what is nowhere else."""
+    """Fields under the names that are known here. Some servers write `toolCalls` and
+    `finishReason`; some have their own names for a field that they send nowhere else."""
     if KNOWN_FIELDS.issuperset(fields):
         return {**fields}
     known: dict[str, Any] = {}
     for name, value in fields.items():
         usual = name if name in KNOWN_FIELDS else _known_name(name, fields)
-        if known.get(usual):  # two names of others for one: what the second says is not lost
+        if known.get(usual):  # two unknown names for one field: the second value is kept
             usual = name
         if value or not known.get(usual):
             known[usual] = value
@@ -82,7 +83,7 @@ def with_known_names(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def has_text_by_name(name: str) -> bool:
-    """Whether a field is called as some call their text or their reasoning."""
+    """Whether a field has a name that some servers use for text or reasoning."""
     usual = usual_case(name).lstrip("_")
     return any(others.fullmatch(usual) for others, names in _OTHER_NAMES if names != _CALLS)
 
@@ -96,7 +97,7 @@ def _known_name(name: str, fields: Mapping[str, Any]) -> str:
     return usual if usual in KNOWN_FIELDS and not fields.get(usual) else name
 
 
-# What proxies call reasoning, text and calls that they have nowhere else.
+# Names that proxies give to reasoning, text and calls, and what they stand for.
 _OTHER_NAMES = (
     (
         re.compile(
@@ -114,7 +115,7 @@ _OTHER_NAMES = (
 
 
 def unknown_fields(delta: Mapping[str, Any]) -> list[str]:
-    """The names of fields that say something, and that nobody here can read."""
+    """The names of fields that have content and cannot be read here."""
     return [
         name
         for name, value in delta.items()
@@ -125,7 +126,7 @@ def unknown_fields(delta: Mapping[str, Any]) -> list[str]:
 
 
 def delta_by_any_name(choice: Mapping[str, Any]) -> dict[str, Any]:
-    """What a choice says under a name that nobody knows, where it has no other place."""
+    """The delta of a choice that has it under an unknown name and nowhere else."""
     for name, value in choice.items():
         if name not in KNOWN_FIELDS and isinstance(value, dict):
             fields = with_known_names(value)
@@ -137,17 +138,17 @@ def delta_by_any_name(choice: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def speaks(fields: Mapping[str, Any]) -> bool:
-    """Whether a delta or a message says something under a name that is known."""
+    """Whether a delta or a message has content under a known name."""
     return any(value for name, value in with_known_names(fields).items() if name in _SAID)
 
 
 def _has_text(value: object) -> bool:
-    """Whether a value has the form of a part of a text."""
+    """Whether a value has the form of a part with text."""
     return isinstance(value, dict) and any(value.get(name) for name in PART_TEXTS)
 
 
 def looks_like_calls(value: object) -> bool:
-    """Whether a value has the form of calls, whatever it is called."""
+    """Whether a value has the form of calls, whatever the field is called."""
     values = [value, *value.values()] if isinstance(value, dict) else value
     for each in values if isinstance(values, list) else ():
         if not isinstance(each, dict):
@@ -165,7 +166,7 @@ def _is_made(value: object) -> bool:
 
 
 def has_thoughts(value: object) -> bool:
-    """Whether a value has parts that call themselves reasoning, whatever it is called."""
+    """Whether a value has parts that are marked as reasoning, whatever the field is called."""
     try:
         return any(is_reasoning for is_reasoning, _ in _texts(value, ""))
     except BackendError:
@@ -173,12 +174,12 @@ def has_thoughts(value: object) -> bool:
 
 
 def spoken_texts(delta: Mapping[str, Any]) -> Iterator[SpokenText]:
-    """The texts of a delta, in the order of its fields. Raises a `BackendError` for what is no
-    text: nothing that a server says is passed over."""
+    """The texts of a delta, in the order of its fields. Raises a `BackendError` for a value that is
+    not a text: nothing that a server sends is skipped."""
     thoughts: list[str] = []
     for name in _REASONING:
         value = delta.get(name)
-        if value and value is not True:  # which says what the content is
+        if value and value is not True:  # `True` is only a flag for the content
             thought = "".join(text for _, text in _texts(value, name))
             if not any(thought in other for other in thoughts):
                 thoughts.append(thought)
@@ -191,7 +192,7 @@ def spoken_texts(delta: Mapping[str, Any]) -> Iterator[SpokenText]:
 
 
 def _says_that_it_thinks(delta: Mapping[str, Any]) -> bool:
-    """Whether a delta says of its content that it is reasoning."""
+    """Whether a delta marks its content as reasoning."""
     if any(delta.get(name) is True for name in _FLAGS):
         return True
     if any(delta.get(name) in _THINKS for name in _KINDS if isinstance(delta.get(name), str)):
@@ -235,13 +236,13 @@ def _part_texts(part: object, place: str) -> Iterator[SpokenText]:
             (inner or thinks or name in _THOUGHTS, text)
             for inner, text in _texts(part[name] or "", f"{place}.{name}")
         ]
-        if texts not in said:  # some say the same under two names
+        if texts not in said:  # some send the same text under two names
             said.append(texts)
             yield from texts
 
 
 def call_pieces(delta: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """The pieces of calls in a delta. Raises a `BackendError` for what is none."""
+    """The pieces of calls in a delta. Raises a `BackendError` for a value that is not one."""
     pieces = delta.get("tool_calls")
     if isinstance(pieces, str):
         pieces = _read_json(pieces)
@@ -254,7 +255,7 @@ def call_pieces(delta: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         if not isinstance(piece, dict):
             raise _garbage(piece, f"tool_calls[{n}]")
         function = piece.get("function")
-        if isinstance(function, str) and function:  # the text of it, or its name
+        if isinstance(function, str) and function:  # the function as JSON text, or only its name
             inner = read_object(function) or ({"name": function} if "arguments" in piece else None)
             if inner is None:
                 raise _garbage(function, f"tool_calls[{n}].function")
@@ -262,7 +263,7 @@ def call_pieces(delta: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         elif function and not isinstance(function, dict):
             raise _garbage(function, f"tool_calls[{n}].function")
     yield from _in_order(pieces)
-    old = delta.get("function_call")  # of servers from before tools; some write both
+    old = delta.get("function_call")  # of servers from before tools; some send both
     if old and isinstance(old, dict) and not _is_said(old, pieces):
         yield _said_elsewhere(old, delta) or {"index": 0, "function": old}
     content = delta.get("content")
@@ -272,7 +273,7 @@ def call_pieces(delta: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _read_json(text: str) -> Any:
-    """What a text of JSON says; the text where it is none."""
+    """The value of a JSON text; the text itself where it is not JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -280,7 +281,7 @@ def _read_json(text: str) -> Any:
 
 
 def _is_said(function: Mapping[str, Any], pieces: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether one of the pieces beside it is of the same call, though it may say more of it."""
+    """Whether one of the pieces is of the same call; it may have more of it."""
     others = [piece["function"] for piece in pieces if piece.get("function")]
     return any(
         other.get("name") == function.get("name")
@@ -290,7 +291,7 @@ def _is_said(function: Mapping[str, Any], pieces: Iterable[Mapping[str, Any]]) -
 
 
 def _agree(one: object, other: object) -> bool:
-    """Whether two say the same arguments, as far as both go."""
+    """Whether two arguments are the same, as far as both have come."""
     if not (one and other):
         return True
     if not (isinstance(one, str) and isinstance(other, str)):
@@ -301,7 +302,7 @@ def _agree(one: object, other: object) -> bool:
 
 
 def _said_elsewhere(function: Mapping[str, Any], delta: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The piece of a call that a field nobody knows says too, and with its id."""
+    """The same piece of a call from an unknown field, where it has its id."""
     for name in unknown_fields(delta):
         for piece in delta[name] if isinstance(delta[name], list) else ():
             if isinstance(piece, dict) and piece.get("function") == function:
@@ -310,14 +311,15 @@ def _said_elsewhere(function: Mapping[str, Any], delta: Mapping[str, Any]) -> Ma
 
 
 def _in_order(pieces: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Pieces by their numbers, where each has one; a list need not be in that order."""
+    """Pieces sorted by number, where each has one: a list need not be in that order."""
     if any(read_digits(piece.get("index")) is None for piece in pieces):
         return pieces
     return sorted(pieces, key=lambda piece: read_digits(piece["index"]) or 0)
 
 
 def _numbered(calls: Mapping[str, Any]) -> list[Any]:
-    """Calls that are the values of their numbers, in that order; nothing for one call."""
+    """Calls from an object whose keys are their numbers, in that order; empty if it is a single
+    call."""
     if "function" in calls or not all(isinstance(call, dict) for call in calls.values()):
         return []
     numbers = sorted(calls, key=lambda name: int(name) if name.isdecimal() else 0)

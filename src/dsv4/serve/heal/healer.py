@@ -1,5 +1,5 @@
-"""What stands between clients and a chat server: what requests are adapted to, and what its answers
-have shown about it.
+"""The gateway's view of the chat server behind it: the adaptations for requests, and what answers
+have shown about the server.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from dsv4.verify.token_counts import PromptCounter
 
 _log = logging.getLogger("dsv4.serve")
 
-# What the official API says to a turn without its reasoning, and whoever has its rules.
+# The refusal of a turn without its reasoning, by the official API and by servers with its rules.
 _ASKS_FOR_REASONING = re.compile(r"reasoning_content\W.{0,60}must be passed back", re.I | re.S)
-# What it says to a role that it does not know.
+# The refusal of a role that the server does not know.
 _REFUSES_DEVELOPER = re.compile(r"unknown variant\W{1,3}developer\b")
 
 
@@ -52,7 +52,7 @@ class Healer:
         self.adapter = RequestAdapter(None, turns, keeps=False)
 
     def meet(self, dialect: Dialect, models: Sequence[Model]) -> None:
-        """Takes in what the server serves."""
+        """Takes in the models that the server serves."""
         self._dialect = dialect
         self._owners = {model.owner for model in models}
         self._adapt_to(adaptations.server_kind(self._settings, models))
@@ -60,14 +60,14 @@ class Healer:
     def _adapt_to(self, kind: str) -> None:
         assert self._dialect is not None
         server = adaptations.adapted_server(kind, self._dialect, self._settings)
-        # A server may turn out to ask for turns as they were: unless the operator says that it
-        # does not, they are kept.
+        # A server may turn out to ask for turns as they were. So they are kept, unless the operator
+        # says that it does not.
         keeps = server is not None or self._settings.adapt_for is None
         self.adapter = RequestAdapter(server, self._turns, keeps=keeps)
 
     @property
     def title(self) -> str:
-        """What requests are adapted to."""
+        """The name of the server that requests are adapted to, or "nothing"."""
         return "nothing" if self.adapter.server is None else self.adapter.server.title
 
     def learns_from(self, error: BackendError) -> bool:
@@ -93,7 +93,8 @@ class Healer:
 
     @property
     def _profile(self) -> Profile | None:
-        """What is known of how the server writes prompts: vLLM and SGLang say who they are."""
+        """The profile of how the server writes prompts, if known: vLLM and SGLang name
+        themselves."""
         if self.adapter.server is not None:
             return self.adapter.server.profile
         owners = self._owners & set(adaptations.SERVER_PROFILES)
@@ -104,18 +105,18 @@ class Healer:
     def prompt_length(
         self, body: JsonObject, protocol: ProtocolName, tokenizer: Tokenizer | None
     ) -> int | None:
-        """How many tokens the server's own prompt has for a request. None where nothing is known of
-        its prompts, or it would refuse the request."""
+        """The number of tokens in the server's own prompt for a request. None where its prompts are
+        unknown, or it would refuse the request."""
         profile, dialect = self._profile, self._dialect
         if profile is None or tokenizer is None or dialect is None:
             return None
         chat_body, _ = marked_chat_body(body, protocol)
         if self.adapter.server is not None:
             chat_body, _ = adaptations.adapted(chat_body, self.adapter.server)
-        # The official API's goes by the model, unless the operator names one.
+        # The official API's release depends on the model, unless the operator names one.
         by_model = profile.dialect_of_body if self._settings.dialect is None else None
         known = by_model(chat_body) if by_model is not None else None
-        if known is None:  # behind another address it may have a name of its own
+        if known is None:  # behind another address the model may have another name
             chat_body = {name: value for name, value in chat_body.items() if name != "model"}
         try:
             name = profile.own_dialect(known or served_name(dialect), chat_body)
@@ -125,7 +126,7 @@ class Healer:
         return PromptCounter(tokenizer).count(prompt, profile.release(name), frozenset())
 
     def to_dict(self) -> JsonObject:
-        """What is known of the server, for whoever runs the gateway."""
+        """The known facts about the server, for the gateway's operator."""
         return {
             "adapted_to": self.title,
             "learned_rules": self._has_learned_rules,

@@ -1,8 +1,8 @@
-"""Reads the answer of a Chat Completions server whose output leaks markup: its deltas are
-parsed again and put right.
+"""Reads the answer of a Chat Completions server whose output leaks markup: its deltas are parsed
+again and repaired.
 
-What the upstream got right passes unchanged: its calls with their ids, its reasoning, its
-content. Markup that leaked into either is read as what it is.
+Correct calls with their ids, reasoning and content pass unchanged. Markup that leaked into
+reasoning or content is parsed as markup.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ from dsv4.serve.heal.upstream_calls import (
 from dsv4.serve.heal.upstream_habits import UpstreamHabits
 from dsv4.tokens import Tokenizer
 
-# So much of an answer is held back where it is not known whether its content begins with
-# reasoning: nothing is delayed otherwise that cannot be markup.
+# The most characters of an answer that are held back while it is unknown whether its content begins
+# with reasoning. Otherwise only possible markup is delayed.
 _MOST_HELD = 1024
 # Fields of a delta that are text, and whether it is reasoning.
 _TEXT_FIELDS = {"content": False, "reasoning_content": True, "reasoning": True}
@@ -61,8 +61,8 @@ _SAID_AGAIN = "the backend said all that it had said once more in every piece"
 
 
 class Growth:
-    """Whether every piece of a text begins with all of the piece before it: such a server says all
-    so far in each."""
+    """Whether every piece of a text begins with all of the piece before it: such a server repeats
+    all of the text so far in each piece."""
 
     def __init__(self) -> None:
         self.holds = True
@@ -71,7 +71,8 @@ class Growth:
 
     def note(self, piece: str) -> None:
         if self.holds:
-            # Half of a character that waited for its second comes before a text that begins anew.
+            # Half of a character, kept back for its second half, comes before a text that begins
+            # anew.
             piece = piece.removeprefix("\ufffd")
             self.holds = piece.startswith(self._last)
             self._times += 0 < len(self._last) < len(piece)
@@ -92,27 +93,27 @@ class HealingReader(ChoiceReader):
         habits: UpstreamHabits | None = None,
         prompt: Prompt | None = None,
     ) -> None:
-        """`habits` are what earlier answers have shown, and this one may add to. `prompt` is the
-        request's, where it was made already."""
+        """`habits` are what earlier answers have shown; this answer may add to them. `prompt` is
+        the request's, where it was made already."""
         super().__init__(call, tokenizer)
         self._parser = call.parser(prompt)
-        self._in_reasoning = call.request.thinking  # where the parser stands
+        self._in_reasoning = call.request.thinking  # the parser's current state
         self._calls = UpstreamCalls(call.names)
         self._has_leaked_reasoning = False
         self._habits = habits or UpstreamHabits()
-        # While this is None, it is not decided how content is read that comes first.
+        # None as long as it is undecided how content that comes first is read.
         thinks = call.request.thinking and not call.request.prefix
         self._content_first: bool | None = None if thinks else False
         self._pieces: list[str] = []
         self._held_size = 0
-        self._tail = ""  # of the content, in which the end of thinking may have begun
+        self._tail = ""  # the end of the content, which may be the beginning of an end of thinking
         self._growth = {False: Growth(), True: Growth()}  # of the content, of the reasoning
-        # What is accounted for at the end: the texts of other choices, by their number, a message
-        # behind the deltas, fields that nobody knows.
+        # Checked at the end: the texts of other choices, by their number; messages after the
+        # deltas; unknown fields.
         self._other_texts: dict[int, list[tuple[bool, str]]] = {}
         self._last_messages: list[LastMessage] = []
         self._unknown = UnknownFields(call.names)
-        self._says_calls = False  # by its reason
+        self._says_calls = False  # its finish reason
 
     def _read(self, chunk: Chunk) -> list[Event]:
         self.id = self.id or read_text(chunk.id)
@@ -142,7 +143,7 @@ class HealingReader(ChoiceReader):
         self._says_calls |= calls_tools(chunk.finish)
 
     def _read_fields(self, delta: Mapping[str, Any]) -> list[Event]:
-        """What a delta says that has more than one text."""
+        """Reads a delta with more than one field, or with another one than text."""
         if isinstance(delta, LastMessage):
             self._last_messages.append(delta)
             return []
@@ -166,7 +167,7 @@ class HealingReader(ChoiceReader):
             self._habits.saw_unknown(name)
 
     def _say(self, text: str, reasoning: bool) -> list[Event]:
-        """Text of the upstream's: read at once, unless it is not known yet what it is."""
+        """Reads text from the upstream immediately, unless its kind is not yet known."""
         self._growth[reasoning].note(text)
         if self._content_first is False:
             return self._text_events(text, reasoning)
@@ -182,8 +183,8 @@ class HealingReader(ChoiceReader):
         return self._hold(text)
 
     def _hold(self, text: str) -> list[Event]:
-        """Holds content back, until it shows what it is. An answer that is sent whole can wait for
-        all of it."""
+        """Holds content back until its kind is clear. An answer that is sent whole can wait until
+        its end."""
         self._pieces.append(text)
         self._held_size += len(text)
         if self._opens_thinking():
@@ -202,8 +203,8 @@ class HealingReader(ChoiceReader):
         return self._text_events(text, False) if text else []
 
     def _text_events(self, text: str, reasoning: bool) -> list[Event]:
-        """Text of the upstream's, with the border written that its two fields stand for. Where
-        content begins with reasoning, it has the border itself."""
+        """The events of text from the upstream, with a think tag written where it changes between
+        its two fields. Where content begins with reasoning, the content has the tag itself."""
         events: list[Event] = []
         if self._content_first and self._in_reasoning and not reasoning:
             self._in_reasoning = not self._ends_thinking(text)
@@ -222,22 +223,22 @@ class HealingReader(ChoiceReader):
         return [*events, *own] if events else own
 
     def _opens_thinking(self) -> bool:
-        """Whether the content has the tag that opens thinking too: then nothing is to be guessed,
+        """Whether the content also has the tag that opens thinking. Then nothing is left to guess,
         in this answer or in others."""
         if self._held_size > _MOST_HELD:
             return False
         return "".join(self._pieces).lstrip().startswith(THINK_START)
 
     def _ends_thinking(self, text: str) -> bool:
-        """Whether the end of thinking stands in the content so far, this text included."""
+        """Whether thinking ends in the content so far, this text included."""
         content = self._tail + text
         self._tail = content[-len(THINK_END) :]  # with the character before what may be a tag
         return bool(_THINKING_ENDS.search(content))
 
-    # What the upstream got wrong.
+    # Repairs.
 
     def _leaks(self, events: list[Event], expected: type) -> list[Event]:
-        """What is to be reported of events that one of the upstream's texts should not bring."""
+        """The reports of a text's events that should not have come from its field."""
         leaks = [
             self._report("leaked_call") for event in events if isinstance(event, ToolCallStart)
         ]
@@ -249,7 +250,7 @@ class HealingReader(ChoiceReader):
         return leaks
 
     def _has_stray_end(self, events: list[Event], expected: type) -> bool:
-        """Whether thinking ends in the content, and began nowhere."""
+        """Whether thinking ends in the content without having begun."""
         is_stray = any(isinstance(e, Diagnostic) and e.kind == "stray_think" for e in events)
         thinks = expected is ContentDelta and self._call.request.thinking
         return thinks and is_stray and THINK_START not in self.sampled
@@ -262,7 +263,7 @@ class HealingReader(ChoiceReader):
         """The events of the end: the upstream's own calls come after those that had leaked."""
         rest = self._logged([*self._end_of_content(), *self._rest_of_answer()])
         if self._in_reasoning and not self.sampled_text and not self._call.request.prefix:
-            # It said nothing at all: neither had it begun to think.
+            # It said nothing at all, so it has not begun to think either.
             self._parser.feed_border(THINK_END)
         # The client's stop strings went to the upstream with the rest of its request.
         *last, end = self._parser.finish(self._settled(by_string=bool(self._call.request.stop)))
@@ -273,10 +274,10 @@ class HealingReader(ChoiceReader):
         self._check_agreement({call.name for call in leaks})
         return rest
 
-    # What was said in other places than deltas of the first choice.
+    # Content outside the deltas of the first choice.
 
     def _rest_of_answer(self) -> list[Event]:
-        """What other choices and a last message say that was not said yet."""
+        """The events of what other choices and a last message add."""
         events: list[Event] = []
         twins: set[int] = set()
         for number, texts in self._other_texts.items():
@@ -298,8 +299,8 @@ class HealingReader(ChoiceReader):
         return events
 
     def _calls_of_twins(self, twins: set[int]) -> list[UpstreamCall]:
-        """The calls that say once more what the first choice said: of choices that have its text,
-        or under the same ids."""
+        """The calls that repeat one of the first choice: those of choices with the same text, or
+        with the same ids."""
         own = [call for call in self._calls if not call.choice]
         said = [(call.name, argument_value(call.arguments)) for call in own]
         ids = {call.id for call in own}
@@ -311,7 +312,7 @@ class HealingReader(ChoiceReader):
         ]
 
     def _rest_of_message(self, message: Mapping[str, Any]) -> list[Event]:
-        """What a message has more than its deltas."""
+        """The events of what a message has beyond its deltas."""
         self._note_unknown(message, object())
         calls = UpstreamCalls(self._call.names)
         for piece in call_pieces(message):
@@ -328,11 +329,11 @@ class HealingReader(ChoiceReader):
         return events
 
     def _said(self, is_reasoning: bool) -> str:
-        """What the deltas have said in one of the two fields."""
+        """The text of the deltas in one of the two fields."""
         field = "reasoning_content" if is_reasoning else "content"
         return "".join(delta.get(field, "") for delta in self.deltas)
 
-    # Whether all of it was read.
+    # Whether everything was read.
 
     @property
     def is_empty(self) -> bool:
@@ -341,8 +342,9 @@ class HealingReader(ChoiceReader):
         return super().is_empty and not (elsewhere or is_said)
 
     def _check_agreement(self, leaks: set[str]) -> None:
-        """Raises a `BackendError` where the end says that there is more than was read: less is
-        never told as complete. Calls of the tools in `leaks` were found in the text."""
+        """Raises a `BackendError` where the end shows that there is more than was read: an
+        incomplete answer is never passed on as complete. Calls of the tools in `leaks` were found
+        in the text."""
         if self._is_cut or self.is_done:
             return
         if any(growth.is_certain for growth in self._growth.values()):
@@ -358,15 +360,15 @@ class HealingReader(ChoiceReader):
             raise BackendError(f"the backend answered in fields that are not known: {names}")
 
     def _check_calls(self, leaks: set[str]) -> None:
-        """Raises a `BackendError` where a call lacks a part, or is two."""
+        """Raises a `BackendError` where a call lacks a part, or two calls share an id."""
         if self._calls.has_strays:
             raise BackendError("the backend sent pieces of a call that it did not begin")
-        # An id is a call's own, unless it is the name.
+        # An id belongs to one call, unless it is the tool's name.
         ids = {(call.id, call.choice) for call in self._calls if call.id not in ("", call.name)}
         if len(ids) > len(dict(ids)):
             raise BackendError("the backend sent two different calls under one id in two choices")
         for call in self._calls:
-            # What could not be read in one place may have been in another.
+            # A call that is unreadable in one place may have been readable in another.
             has_leaked = call.name in leaks if call.name else bool(leaks)
             if not has_leaked and (call.name or call.arguments) and not _is_readable(call):
                 raise BackendError("the backend sent a call that cannot be read")
@@ -376,18 +378,19 @@ class HealingReader(ChoiceReader):
         return ended_by(self.finish) not in (Ended.END, Ended.STOP)
 
     def _end_of_content(self) -> list[Event]:
-        """What an answer shows that has ended: nothing came after it that could be its text."""
+        """Settles how an answer that has ended is read: nothing followed its content that could be
+        its text."""
         has_shown_nothing = bool(self._pieces) or bool(self._content_first and self._in_reasoning)
         if has_shown_nothing and not self._is_cut:
             self._habits.saw_neither()
         if self._content_first is not None:
             return []
-        # A thought that was cut has no end.
+        # A thought that was cut off has no end.
         return self._release(self._is_cut and self._habits.reasoning_place == "content")
 
     def _without_twins(self, found: Sequence[ToolCall]) -> list[UpstreamCall]:
-        """The upstream's calls but those that it leaked as well: equal ones are one, and would run
-        twice."""
+        """The upstream's calls without those that it also leaked: equal ones are the same call,
+        which would run twice."""
         leaks = [(call.name, argument_value(call.arguments)) for call in found]
         others = []
         for call in self._calls:
@@ -401,7 +404,7 @@ class HealingReader(ChoiceReader):
     def _upstream_calls(self, found: Sequence[ToolCall]) -> list[Event]:
         leaks = (e.index for e in self.events if isinstance(e, (ToolCallStart, ToolCallAborted)))
         first = 1 + max(leaks, default=-1)
-        # An empty call is how some servers say that they could not read one.
+        # Some servers send an empty call where they could not read one.
         calls = self._without_twins(found)
         with_names = [call for call in calls if call.name]
         nameless = [self._report("broken_call")] * (len(calls) - len(with_names))
@@ -415,8 +418,8 @@ class HealingReader(ChoiceReader):
         return [*chain.from_iterable(groups), *nameless]
 
     def _call_ids(self, calls: list[UpstreamCall]) -> Iterator[str]:
-        """The ids as the client will know them, and name them when it sends the turn back. No two
-        are the same."""
+        """The ids that the client gets, and that it sends back with the turn. No two are the
+        same."""
         in_use: set[str] = set()
         for call in calls:
             id = protocol_call_id(self._call.protocol, "" if call.id in in_use else call.id)
@@ -428,16 +431,16 @@ class HealingReader(ChoiceReader):
     ) -> list[Event]:
         """`is_lost` says that the answer was cut where its arguments may have begun."""
         text, is_cut = call.arguments, self._is_cut
-        # Nothing stands for an empty object, unless there were arguments, or might have been.
+        # No text stands for an empty object, unless there were arguments, or might have been.
         is_lost = is_lost or (not text and (is_cut or self._has_lost_arguments))
         arguments = None if is_lost else object_text(text)
         start = ToolCallStart(index, call.name, id)
         if arguments is not None:
-            # As it was meant: nothing for an empty object, or the text of a text.
+            # Not an error: no text for an empty object, or JSON text within a JSON text.
             is_right = arguments == text or text in ("", "null")
             wrong = [] if is_right else [self._report("broken_call")]
             return [start, ArgumentsDelta(index, arguments), ToolCallEnd(index), *wrong]
-        # It is aborted, because some clients would run what they can make of it.
+        # It is aborted, because some clients would run as much of it as they can read.
         why: Literal["cut_short", "unreadable"] = "cut_short" if is_cut else "unreadable"
         events: list[Event] = [start, ArgumentsDelta(index, text), ToolCallAborted(index, why)]
         return events if is_cut else [*events, self._report("broken_call")]
@@ -449,24 +452,24 @@ class HealingReader(ChoiceReader):
 
     @property
     def completion_tokens(self) -> int:
-        """How many tokens were generated: the upstream's count, else ours."""
+        """The number of tokens generated: the upstream's count, else ours."""
         if self.counts.completion is not None or self._tokenizer is None:
             return self.counts.completion or 0
         return self._tokenizer.count(self.sampled)
 
     @property
     def reasoning_tokens(self) -> int:
-        """How many of them were thinking, where the upstream says so."""
+        """The number of tokens in the reasoning, where the upstream reports it."""
         return self.counts.reasoning or 0
 
     @property
     def deltas(self) -> list[dict[str, Any]]:
-        """What the upstream sent, in as few deltas as say the same."""
+        """The upstream's answer, in as few deltas as possible."""
         deltas: list[dict[str, Any]] = []
         in_field = self._call.request.thinking and not self._content_first
         field = "reasoning_content" if in_field else "content"
         for text in self.sampled_text:
-            if isinstance(text, Special):  # a border, which it did not write
+            if isinstance(text, Special):  # a border, which the upstream did not write
                 field = "content" if text is THINK_END else "reasoning_content"
             elif deltas and field in deltas[-1]:
                 deltas[-1][field] += text
@@ -477,7 +480,7 @@ class HealingReader(ChoiceReader):
 
 
 def _grow(pieces: Sequence[str]) -> bool:
-    """Whether each of these has all of the one before it."""
+    """Whether each piece begins with all of the one before it."""
     growth = Growth()
     for piece in pieces:
         growth.note(piece)
@@ -490,7 +493,8 @@ def _is_readable(call: UpstreamCall) -> bool:
 
 
 def _more_of(said: str, text: str) -> str:
-    """What a text has behind all that was said. Servers trim what they say once more."""
+    """The part of a text that comes after all that was said. Servers trim texts that they
+    repeat."""
     if text.strip() in said:
         return ""
     if not text.startswith(said):
@@ -499,20 +503,20 @@ def _more_of(said: str, text: str) -> str:
 
 
 def _goes_on_elsewhere(said: str, message: Mapping[str, Any]) -> bool:
-    """Whether a field that nobody knows has all that was said, and more."""
+    """Whether an unknown field has all that was said, and more."""
     texts = [message[name] for name in unknown_fields(message) if isinstance(message[name], str)]
     return any(text.startswith(said) and len(text) > len(said) for text in texts)
 
 
-# The end of thinking, but not where it is only named.
+# The end of thinking, but not where it is only mentioned in quotes.
 _THINKING_ENDS = re.compile(rf"(?<![`'\"]){re.escape(THINK_END)}")
 
-# What the parser says of think tags that stand in the wrong field.
+# The parser's diagnostics for think tags in the wrong field.
 _THINK_KINDS: tuple[DiagnosticKind, ...] = ("stray_think", "think_in_content")
 
 
 def _is_mixed_up(event: Event, expected: type) -> bool:
-    """Whether an event shows that reasoning and answer were in each other's field."""
+    """Whether an event shows reasoning in the answer's field, or the reverse."""
     if isinstance(event, (ReasoningDelta, ContentDelta)):
         return not isinstance(event, expected) and bool(event.text.strip())
     return isinstance(event, Diagnostic) and event.kind in _THINK_KINDS

@@ -1,5 +1,5 @@
-"""Requests that a chat server answers: adapted to what it takes, and with all their fields. What it
-got wrong in its answers is put right.
+"""Requests that a chat server answers: adapted to it, and with all their fields. Errors in its
+answers are repaired.
 """
 
 from __future__ import annotations
@@ -43,22 +43,22 @@ from dsv4.serve.upstreams.passed_headers import passing_on
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealedRequest(PreparedRequest):
-    """A request for a chat server: `outgoing` is what it gets in place of the prompt."""
+    """A request for a chat server: `outgoing` is sent in place of the prompt."""
 
     outgoing: SentRequest
 
 
 class HealingRun(CompletionRun[HealedRequest]):
-    """One generation of a chat server's."""
+    """One generation of a chat server."""
 
     @cached_property
     def _sent_again(self) -> set[int]:
-        """Choices whose request was refused as it was."""
+        """The choices whose request was refused in its first form."""
         return set()
 
     def _new_reader(self) -> ChoiceReader:
         prepared, server = self._prepared, self._server
-        # What was adapted again has another prompt, which the reader makes for itself.
+        # A request that was adapted again has another prompt, which the reader makes for itself.
         prompt = None if self._sent_again else prepared.encoded.prompt
         return HealingReader(prepared.call, server.tokenizer, server.healer.habits, prompt)
 
@@ -76,8 +76,8 @@ class HealingRun(CompletionRun[HealedRequest]):
         return super()._takes_over(choice, error)
 
     async def _adapted_again(self, backend: ChatBackend, choice: int) -> Chunks:
-        """The answer to the same request, adapted to what its refusal has shown. Names of tools
-        stay as they were: the client may have seen some."""
+        """The answer to the same request, adapted to the rules that its refusal has shown. Names of
+        tools stay as they were: the client may have seen some."""
         prepared, key = self._prepared, self._client.key
         received = prepared.received
         outgoing = await self._server.healer.adapter.adapted(
@@ -139,7 +139,7 @@ class HealingRoute(CompletionRoute[HealedRequest]):
         is_chat = self._protocol == "chat"
         own = without_the_servers_own(body) if is_chat else without_server_blocks(body)
         if self._server.model.is_official and not own.get("tools"):
-            own = without(own, "tool_choice")  # as it does
+            own = without(own, "tool_choice")  # as the server does
         call = super()._read_call(own)
         return replace(call, names=with_flat_names(call.names))
 
@@ -166,7 +166,7 @@ class HealingRoute(CompletionRoute[HealedRequest]):
         )
 
     async def _outgoing(self, received: ReceivedRequest, client: CompletionClient) -> SentRequest:
-        """What the server is sent."""
+        """The request as it is sent to the server."""
         if not adapts(client.headers):
             outgoing = sent_as_given(received.call, received.body)
             refuse_files(outgoing.body)
@@ -185,9 +185,9 @@ def adapts(headers: Mapping[str, str]) -> bool:
 
 
 def without_the_servers_own(body: JsonObject) -> JsonObject:
-    """The body of a chat request without what is the server's to decide: fields that only it knows,
-    answers at the end that nobody asks to continue, which servers continue, close or repeat, and
-    whether there is anybody to answer."""
+    """The body of a chat request without what the server itself decides: fields that only the
+    server knows; answers at the end that are not to be continued, which servers continue, close or
+    repeat; and whether there is a user's message to answer."""
     unsupported = UNSUPPORTED_FIELDS["chat"]
     own = {name: value for name, value in body.items() if name not in unsupported}
     tools = own.get("tools")
@@ -210,8 +210,8 @@ def _is_of_a_user(message: Any) -> bool:
 
 
 def _with_lost_results(messages: list[Any]) -> list[Any]:
-    """The messages with empty results for calls right before an answer that is to be continued.
-    Nobody here continues it: the server says what it makes of calls without results."""
+    """The messages with empty results for calls right before an answer that is to be continued. The
+    gateway does not continue it: the server decides about calls without results."""
     start = len(messages) - 1
     while start > 0 and _is_closed_answer(messages[start - 1]):
         start -= 1
@@ -231,7 +231,7 @@ def _is_reminder(message: object) -> bool:
 
 
 def _readable(message: Any) -> Any:
-    """A message without references to files, which only the server has."""
+    """A message without references to files, which are stored only on the server."""
     content = message.get("content") if isinstance(message, dict) else None
     if not isinstance(content, list) or not any(map(is_file, content)):
         return message

@@ -1,5 +1,5 @@
-"""Requests that the official API's own routes of Messages and Responses understand, and Chat
-Completions does not: tools that it runs itself, files, reminders, formats of Responses.
+"""Requests that the official API's own routes of Messages and Responses understand and Chat
+Completions does not: tools that the API runs itself, files, reminders, formats of Responses.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ from dsv4.serve.heal.official_limits import (
 )
 
 ROUTES: Mapping[str, str] = {"messages": "/anthropic/v1/messages", "responses": "/responses"}
-# Without it, no file is read in Messages.
+# Without this header, Messages reads no files.
 FILES_HEADER: Mapping[str, str] = {"anthropic-beta": "files-api-2025-04-14"}
-# What the text of such a request has. Few others have any of it, and they are looked at.
+# Marks in the bytes of such a request. Few others have any of them, and those are examined.
 _SIGNS = (b"web_search", b"deepseek_read_url", b"file_id", b"latest_reminder", b"json_schema")
 
 
 def may_be_native(protocol: ProtocolName, data: bytes) -> bool:
-    """Whether the bytes of a request leave it open that the API's own route is needed."""
+    """Whether a request may need the API's own route, as its bytes show."""
     return protocol in ROUTES and any(sign in data for sign in _SIGNS)
 
 
 def native_body(body: JsonObject, protocol: ProtocolName, keeps: bool = False) -> JsonObject | None:
-    """The request as the API's own route takes it. None where Chat Completions can say the same, or
-    where that route would refuse it whatever was done: the answer is passed on as it is, so nothing
-    in it could be given its own name again. For a gateway that `keeps` the response, a format that
-    can be told to the model is no reason."""
+    """The request as the API's own route takes it. None where Chat Completions can express the
+    same, or where that route would refuse it in any form: the answer is passed on unchanged, so
+    names in it could not be restored. For a gateway that `keeps` the response, a format that can be
+    told to the model is not a reason."""
     is_needed, adapt = _KINDS[protocol]
     try:
         if body.get("previous_response_id") is not None or not is_needed(body, keeps):
@@ -54,7 +54,7 @@ def native_body(body: JsonObject, protocol: ProtocolName, keeps: bool = False) -
         native = adapt(with_served_name(with_bounded_values(body)))
         read_official(native, protocol)
     except (EncodeError, AttributeError, KeyError, TypeError, ValueError):
-        return None  # the way through Chat Completions says what is wrong
+        return None  # the path through Chat Completions reports the problem
     return native
 
 
@@ -112,7 +112,7 @@ def _turns_of(message: JsonObject) -> Iterator[JsonObject]:
 
 
 def _with_thoughts(turns: ChatMessages, body: JsonObject) -> ChatMessages:
-    """The turns with a thought in each that the API asks one of."""
+    """The turns, with a thought added to each that the API requires one in."""
     if (body.get("thinking") or {}).get("type") == "disabled":
         return turns
     start = _behind_the_user(turns)
@@ -132,7 +132,7 @@ def _with_thought(turn: JsonObject) -> JsonObject:
 
 
 def _as_messages(turns: ChatMessages) -> Iterator[JsonObject]:
-    """The turns as messages again: results are the user's, and a turn's own come first."""
+    """The turns as messages again: results are the user's, and a turn's own blocks come first."""
     for is_result, group in groupby(turns, lambda turn: turn["role"] == "tool"):
         if is_result:
             yield {"role": "user", "content": list(map(_result_block, group))}
@@ -211,7 +211,7 @@ def _turns_of_items(items: Sequence[JsonObject]) -> Iterator[JsonObject]:
 
 
 def _readable_item(item: JsonObject) -> JsonObject:
-    """An item whose refusals are texts: the API knows no others."""
+    """An item whose refusals are texts, because the API reads no others."""
     parts = item.get("content")
     if not isinstance(parts, list):
         return item
@@ -255,7 +255,7 @@ def _items_of(turn: JsonObject) -> Iterator[JsonObject]:
 
 
 def _responses_tool(tool: JsonObject) -> JsonObject:
-    """A tool that is not strict: few requests with strict tools are taken."""
+    """A tool that is not strict, because the API accepts few requests with strict tools."""
     if tool.get("type") == "namespace":
         return with_value(tool, "tools", each_changed(tool["tools"], _responses_tool))
     return with_valid_schema(without(tool, "strict")) if tool.get("type") == "function" else tool

@@ -1,5 +1,5 @@
-"""What only the official API asks of a request: names of models, bounds, schemas of tools, and
-fields that it reads under another name (docs/official-api.md).
+"""Limits that only the official API sets for a request: names of models, bounds, schemas of tools,
+and fields that it reads under another name (docs/official-api.md).
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from dsv4.serve.heal.adapted_messages import with_value, without
 
 _CLAMPED = ("temperature", "top_p", "presence_penalty", "frequency_penalty", "max_tokens", "seed")
 _SMALLEST_TOP_P = 0.01  # of those above 0
-# How many keywords of a schema are taken out before the whole of it is.
+# So many keywords are taken out of a schema at most; after that, the whole schema is.
 _MOST_REPAIRS = 20
 
 
 def with_served_name(body: JsonObject) -> JsonObject:
-    """The request for the model that its name stands for: Claude's and providers' names too."""
+    """The request with the model that its name stands for: also for Claude's and providers'
+    names."""
     model = body.get("model")
     if not isinstance(model, str) or meant_name(model) == model:
         return body
@@ -28,8 +29,8 @@ def with_served_name(body: JsonObject) -> JsonObject:
 
 
 def with_bounded_values(body: JsonObject) -> JsonObject:
-    """The request with every number within the API's bounds, and as many stop strings as it
-    takes."""
+    """The request with every number within the API's bounds, and only as many stop strings as it
+    allows."""
     for field in _CLAMPED:
         if isinstance(body.get(field), (int, float)):
             body = with_value(body, field, _bounded(body[field], RULES[field]))
@@ -57,15 +58,15 @@ def _bounded(value: Any, limits: Mapping[str, Any]) -> Any:
 
 
 def with_own_user(body: JsonObject) -> JsonObject:
-    """The request with the user where the API looks: it keeps the caches of users apart."""
+    """The request with the user in the API's field: the API keeps the caches of users apart."""
     if not isinstance(body.get("user"), str) or "user_id" in body:
         return body
     return {**without(body, "user"), "user_id": body["user"]}
 
 
 def with_valid_schema(function: JsonObject) -> JsonObject:
-    """A function whose parameters are the schema of an object: keywords with values that no schema
-    has are left out."""
+    """A function whose parameters are the schema of an object, without keywords whose values are
+    not valid in a schema."""
     parameters = function.get("parameters")
     if parameters is None:
         return function
@@ -87,8 +88,7 @@ def _valid_schema(schema: object) -> object:
 
 
 def _without_place(value: Any, location: Location) -> Any:
-    """A value without what stands at a place in it: the whole of it, where the place is not
-    found."""
+    """A value without the part at a location; an empty object where there is no such location."""
     if not location:
         return {}
     step, *rest = location

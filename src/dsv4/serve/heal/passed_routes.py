@@ -31,7 +31,7 @@ from dsv4.serve.observe.records import PASSED, Exchange
 from dsv4.serve.reported_route import ReportedRoute, client_error
 from dsv4.serve.upstreams.passed_headers import passing_on
 
-# What every key may use. `/*` stands for everything below.
+# Routes for every key. `/*` stands for everything below.
 USUAL_ROUTES = (
     "GET /version",
     "POST /v1/completions",
@@ -39,7 +39,7 @@ USUAL_ROUTES = (
     "POST /v1/rerank",
     "POST /v1/audio/*",
 )
-# Further ones that the official API has.
+# Further routes of the official API.
 OFFICIAL_ROUTES = (
     "POST /beta/completions",
     "POST /files",
@@ -49,27 +49,27 @@ OFFICIAL_ROUTES = (
     "GET /user/balance",
 )
 METHODS = ("GET", "POST", "DELETE")
-# Of these, whose body is a form with a file. All others take JSON.
+# Those whose body is a form with a file. All others take JSON.
 _UPLOADS = ("/files",)
-# Of an answer's head, what clients act on.
+# The headers of an answer that clients act on.
 _HEADERS_KEPT = ("content-type", "content-encoding", "retry-after", "x-request-id")
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})
-# Of an answer, so much is kept to be recorded; its end has the usage.
+# The bytes of an answer that are kept to be recorded; its end has the usage.
 _BYTES_KEPT = 256 * 1024
 _BYTES_OF_A_TOKEN = 4
 
 
 def _rule(text: str) -> tuple[Sequence[str], re.Pattern[str]]:
     """A rule such as `POST /v1/score`, `GET /v1/files/*`, or a path for every method: its methods,
-    and what fits its paths."""
+    and the pattern of its paths."""
     method, _, path = text.rpartition(" ")
     pattern = re.escape(path).replace(r"/\*", "/.+")
     return (method.strip().upper(),) if method else METHODS, re.compile(pattern)
 
 
 def plain_path(scope: asgi.Scope) -> str:
-    """The path of a request as it was sent. Raises an `ApiError` for one that a server behind may
-    take for another path than the one that is checked here."""
+    """The path of a request as it was sent. Raises an `ApiError` for a path that a server behind
+    may read as another one than is checked here."""
     raw: bytes = scope.get("raw_path") or scope["path"].encode()
     path = raw.decode("latin-1").partition("?")[0]
     plain = unquote(path)
@@ -79,7 +79,7 @@ def plain_path(scope: asgi.Scope) -> str:
 
 
 class PassedRoute(ReportedRoute):
-    """Every route that no other has."""
+    """Every route that has no route of its own."""
 
     def __init__(self, server: GatewayState) -> None:
         super().__init__(server, PASSED)
@@ -120,8 +120,8 @@ class PassedRoute(ReportedRoute):
         return path
 
     def _form(self, scope: asgi.Scope, path: str) -> Mapping[str, str]:
-        """What a form is told apart by. Nothing for what says that it is something else: as
-        everywhere here, it is JSON all the same."""
+        """The header that tells a server how to read a form. Empty for a body of any other type: as
+        everywhere here, it is read as JSON."""
         kind = asgi.headers_of(scope).get("content-type", "")
         if not kind.startswith("multipart/"):
             return {}
@@ -168,8 +168,8 @@ async def pass_on(
 
 
 class PassedRun:
-    """Passes an answer on as it comes. One that breaks off does not look complete: its last part
-    is missing, and so the connection is closed."""
+    """Passes an answer on as it comes. One that breaks off does not look complete: the connection
+    is closed without its last part."""
 
     readers: Sequence[ChoiceReader] = ()
     engine: str | None = None
@@ -183,8 +183,8 @@ class PassedRun:
         *,
         is_form: bool = False,
     ) -> None:
-        """`id` is the request's, where the server has no other for it; `headers` are ours. With
-        `is_form`, the data is no JSON."""
+        """`id` is the request's, where the server has no other for it; `headers` are the gateway's.
+        With `is_form`, the data is not JSON."""
         self._headers = {"x-request-id": id, **headers}
         self._send = send
         self.data = data
@@ -199,8 +199,8 @@ class PassedRun:
 
     @property
     def has_said_all(self) -> bool:
-        """Whether the client has the last event of a stream. Codex closes its connection then, and
-        does not wait for the end of the body."""
+        """Whether the client has the last event of a stream. Codex then closes its connection
+        without waiting for the end of the body."""
         line = bytes(self._tail).rstrip().rpartition(b"\n")[2]
         data = line.removeprefix(b"data:").strip()
         if data == b"[DONE]":
@@ -214,7 +214,7 @@ class PassedRun:
     async def copy(
         self, request: AbstractAsyncContextManager[PassedAnswer], turn: asyncio.Event
     ) -> int:
-        """Asks when the turn has come, copies the answer, and returns its status."""
+        """Waits for its turn, asks, copies the answer, and returns its status."""
         await turn.wait()
         async with request as answer:
             came = answer.headers
@@ -236,7 +236,7 @@ class PassedRun:
 
     @property
     def usage(self) -> Usage:
-        """What the answer says that it took; without a word, what its length says: nothing is free
+        """The usage that the answer reports; otherwise an estimate from its length: nothing is free
         because a server does not count it."""
         if not self.has_begun or self.status >= 400:
             return Usage()
@@ -246,14 +246,14 @@ class PassedRun:
         return Usage(len(self.data) // _BYTES_OF_A_TOKEN, None, self._size // _BYTES_OF_A_TOKEN)
 
     def exchange(self, path: str) -> Exchange:
-        """What is recorded of it. It has no prompt: the server made its own."""
+        """The record of the exchange. It has no prompt: the server made its own."""
         request = json_body(self.data) if self.data and not self._is_form else {}
         text = self._tail.decode("utf-8", "replace")
         return Exchange(PASSED, request, "", path, text, str(self.status), {})
 
 
 _JSON = "application/json"
-# Of Messages, and of Responses. Nothing follows them.
+# The last events of Messages and of Responses. Nothing follows them.
 _LAST_EVENTS = (
     "message_stop",
     "response.completed",
@@ -264,7 +264,7 @@ _USAGE = re.compile(r'"usage"\s*:\s*(?=\{)')
 
 
 def _last_usage(text: str) -> Usage | None:
-    """The last usage in an answer, whole or a stream of events. Messages names the tokens of a
+    """The last usage in an answer, whole or a stream of events. Messages reports the tokens of a
     stream in two places."""
     counts: dict[str, int] = {}
     for match in _USAGE.finditer(text):

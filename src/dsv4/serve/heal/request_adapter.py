@@ -1,5 +1,5 @@
-"""Requests on their way to a chat server: turned into Chat Completions, with the turns that the
-client left incomplete put back as they were sampled, and adapted to what the server takes.
+"""Requests on their way to a chat server: turned into Chat Completions, with incomplete turns
+restored as they were sampled, and adapted to the server.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ _BY_ID = {adaptation.id: adaptation for adaptation in ADAPTATIONS}
 
 @dataclass(frozen=True, slots=True)
 class SentRequest:
-    """What a chat server is sent: the body, the ids of the adaptations in it, and the client's
-    names of tools that have others there. `originals` are the messages before they were adapted."""
+    """A request as a chat server gets it: the body, the ids of the adaptations in it, and the
+    client's names of tools that were renamed. `originals` are the messages before they were
+    adapted."""
 
     body: JsonObject
     originals: Sequence[JsonObject]
@@ -43,7 +44,7 @@ class SentRequest:
     thinking: bool | None = None
 
     def read_with(self, call: ApiRequest) -> ApiRequest:
-        """The request as its answer is to be read: with the names and the mode that were sent."""
+        """The request by which the answer is read: with the names and the mode that were sent."""
         request = call.request
         if self.thinking is not None and self.thinking != request.thinking:
             request = replace(request, thinking=self.thinking)
@@ -57,7 +58,7 @@ class SentRequest:
         return call if request is call.request else replace(call, request=request)
 
     def image_facts(self, call: ApiRequest) -> ImageFacts:
-        """What became of the client's images: a text names those that are not sent."""
+        """The numbers of the client's images that are sent, and that a text replaces."""
         count = call.images + call.replaced_images
         sent_count = _count_images(self.body.get("messages") or ())
         return NO_IMAGES if not count else ImageFacts(sent_count, count - sent_count)
@@ -84,14 +85,15 @@ def sent_as_given(call: ApiRequest, body: JsonObject) -> SentRequest:
     return SentRequest(chat, chat.get("messages") or ())
 
 
-# What the official API reads in every protocol, and Chat Completions has no other place for.
+# Fields that the official API reads in every protocol, and that Chat Completions has no other place
+# for.
 KEPT_FIELDS = ("safety_check",)
-# Blocks of Messages for what a server did itself: no other can make anything of them.
+# Blocks of Messages for steps that a server ran itself: other servers cannot use them.
 _SERVER_BLOCKS = ("server_tool_use", "web_search_tool_result")
 
 
 def without_server_blocks(body: JsonObject) -> JsonObject:
-    """A request of Messages without what the server said that it did itself."""
+    """A request of Messages without the blocks for steps that the server ran itself."""
     messages = body.get("messages")
     if not isinstance(messages, list):
         return body
@@ -110,7 +112,7 @@ class RequestAdapter:
     """Adapts requests to one server, with the turns that were seen before."""
 
     def __init__(self, server: AdaptedServer | None, turns: SampledTurns, *, keeps: bool) -> None:
-        """Without a `server`, requests are passed on as they are. `keeps` says that turns are kept
+        """Without a `server`, requests are passed on unchanged. `keeps` says that turns are kept
         all the same."""
         self.server = server
         self._turns = turns
@@ -119,8 +121,8 @@ class RequestAdapter:
     async def adapted(
         self, owner: str, call: ApiRequest, body: JsonObject, *, renames: bool = True
     ) -> SentRequest:
-        """A client's request as the server takes it: with other names of tools only where it
-        `renames`. Raises an `ApiError` where nothing like it would be taken."""
+        """A client's request as the server takes it; tools are renamed only if it `renames`. Raises
+        an `ApiError` where nothing like it would be accepted."""
         server = self.server
         if server is None:
             return sent_as_given(call, body)
@@ -149,7 +151,7 @@ class RequestAdapter:
     async def _restored(
         self, owner: str, originals: Sequence[JsonObject], marks: TurnMarks, server: AdaptedServer
     ) -> tuple[Sequence[JsonObject], tuple[str, ...]]:
-        """The messages with turns put back, and the ids of the adaptations that did it."""
+        """The messages with turns restored, and the ids of the adaptations that restored them."""
         allowed = {id for id in (RESTORED_REASONING, RESTORED_TURNS) if _BY_ID[id].applies(server)}
         if not allowed:
             return originals, ()
@@ -163,7 +165,7 @@ class RequestAdapter:
 
 
 def _plain(messages: Sequence[JsonObject]) -> list[JsonObject]:
-    """The messages with the text of a list of texts in its place."""
+    """The messages with one text in place of each list of texts."""
     return [_plain_message(message) for message in messages]
 
 
@@ -174,8 +176,8 @@ def _plain_message(message: JsonObject) -> JsonObject:
 
 
 def _is_turn_or_part(turn: SampledTurn, message: Mapping[str, Any]) -> bool:
-    """Whether a message says the same, or has calls of the turn, and no others: clients change
-    turns, and split them. The client's words then count, with the reasoning of this turn."""
+    """Whether a message says the same as a turn, or has only calls of that turn: clients change
+    turns, and split them. The client's words are then kept, with the reasoning of this turn."""
     if says_the_same(turn, message):
         return True
     own = {call.id: call.name for call in turn.calls}
@@ -187,7 +189,8 @@ def _is_turn_or_part(turn: SampledTurn, message: Mapping[str, Any]) -> bool:
 def _put_back(
     original: JsonObject, plain: JsonObject, turn: SampledTurn, allowed: set[str]
 ) -> tuple[JsonObject, set[str]]:
-    """A message as it was sampled, as far as wanted, and what that changed."""
+    """A message restored as it was sampled, as far as `allowed`, and the ids of the adaptations
+    that changed it."""
     message, changes = original, set()
     reasoning = reasoning_of(original)
     if RESTORED_REASONING in allowed and turn.reasoning and not reasoning.strip():

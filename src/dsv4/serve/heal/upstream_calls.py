@@ -1,7 +1,7 @@
-"""The calls that a chat server has read itself, put together from pieces.
+"""The calls that a chat server has parsed itself, put together from pieces.
 
-Servers disagree about how pieces belong together: Ollama and older routers number every call 0,
-some number none, some number every piece, some send a name in pieces, some give two calls one id.
+Servers disagree on how pieces belong together: Ollama and older routers number every call 0, some
+number none, some number every piece, some send a name in pieces, some give two calls one id.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any
 
 from dsv4.serve.backend import read_digits, usual_case
 
-# Where the arguments of a call stand, and what some write where there are none.
+# Fields that hold a call's arguments, and the text that some servers send where there are none.
 _ARGUMENTS = ("arguments", "input", "args", "parameters")
 _NULL = "null"
-# What others call the name and the id.
+# Other fields that servers use for the name and the id.
 _NAMES = ("name", "tool_name", "function_name")
 _IDS = ("id", "call_id", "tool_call_id", "tool_use_id")
 _FUNCTION = frozenset(("name", *_ARGUMENTS))
-# What is in other names of theirs: `partial_json`, `tool_input`.
+# Parts of other names for arguments: `partial_json`, `tool_input`.
 _LIKE_ARGUMENTS = re.compile("(^|_)(arg|argument|param|parameter|input|json)s?(_(?!schema)|$)")
 
 
@@ -31,19 +31,20 @@ class UpstreamCall:
     def __init__(
         self, id: str, before: UpstreamCall | None, number: tuple[int, int | None]
     ) -> None:
-        """`before` is the call before it, if it begins with that one's name; `number` that of the
-        choice that it came in, and its own, where the server numbered it."""
+        """`before` is the call before it, if it begins with that one's name; `number` has the
+        number of its choice, and its own, where the server numbered it."""
         self.id = id
         self.choice, self.number = number
         self._before = before
         self.name = ""
-        self.has_unknown = False  # what may be its arguments, under a name that nobody knows
-        self.repeats_name = False  # with every piece
-        self.repeats_id = False  # alone, when all of it was said: it is said once more
+        self.has_unknown = False  # an unknown field that may hold its arguments
+        self.repeats_name = False  # in every piece
+        self.repeats_id = False  # in a piece of its own after a whole call, which will be repeated
         self._pieces: list[str] = []
         self._last = ""
-        self._grows = True  # each piece has all that was said before
-        # Of all pieces together, and of the last one where each has all that was said before.
+        self._grows = True  # each piece begins with all pieces before it
+        # The brackets of all pieces together; and of the last piece, where each repeats those
+        # before it.
         self._extent, self._last_extent = _JsonExtent(), _JsonExtent()
         self._is_complete: bool | None = None
 
@@ -63,14 +64,14 @@ class UpstreamCall:
         text = "".join(self._pieces)
         if len(self._pieces) < 2 or object_text(text) is not None:
             return text
-        # Some send all so far with every piece, some an empty object first.
+        # Some servers repeat all arguments so far in every piece, some begin with an empty object.
         other = self._last if self._grows else text.lstrip().removeprefix("{}")
         return text if object_text(other) is None else other
 
     @property
     def is_echo(self) -> bool:
-        """Whether it is the call before it, once more: servers that repeat the name with every
-        piece do so again at the end, and no arguments follow, or all of them; some repeat the whole
+        """Whether it only repeats the call before it. Servers that repeat the name in every piece
+        do so once more at the end, without arguments or with all of them; some repeat the whole
         call."""
         before = self._before
         if before is None or not self.arguments:
@@ -82,8 +83,8 @@ class UpstreamCall:
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing can follow its arguments. They are read once: more white space changes
-        nothing, and what has open brackets is not complete."""
+        """Whether its arguments are complete. They are parsed only once: white space changes
+        nothing, and text with open brackets is not complete."""
         if self._is_complete is None:
             is_closed = self._extent.is_closed or (self._grows and self._last_extent.is_closed)
             is_null = self._last.strip() == _NULL
@@ -97,7 +98,7 @@ class UpstreamCall:
         return self.arguments.strip() in ("", "{}", "[]", _NULL)
 
     def says(self, arguments: str) -> bool:
-        """Whether these are all its arguments, once more."""
+        """Whether these arguments repeat all of its own."""
         if not arguments or not self.is_complete or object_text(arguments) is None:
             return False
         return argument_value(arguments) == argument_value(self.arguments)
@@ -109,19 +110,20 @@ class UpstreamCall:
 
 
 class _JsonExtent:
-    """Whether all brackets of a text are closed, which comes in pieces: each is looked at once."""
+    """Whether all brackets of a text are closed. The text comes in pieces, and each is read only
+    once."""
 
     def __init__(self) -> None:
         self._depth = 0
         self._in_string = False
         self._has_begun = False
-        self._escape = ""  # the beginning of an escape, which the next piece goes on with
+        self._escape = ""  # the beginning of an escape, which the next piece completes
 
     def add(self, piece: str) -> None:
         text, self._escape = self._escape + piece, ""
         for match in _MARKS.finditer(text):
             mark = match.group()
-            if mark == "\\":  # the last character
+            if mark == "\\":  # at the end of the piece
                 self._escape = mark
             elif mark == '"':
                 self._in_string = not self._in_string
@@ -148,7 +150,8 @@ class UpstreamCalls:
         self._calls: list[UpstreamCall] = []
         # By the choice, and by the server's own number.
         self._current: dict[tuple[int, int | None], UpstreamCall] = {}
-        # Whether pieces with nothing but a number came under that of their call, and another.
+        # Whether pieces with only a number came under the number of their call (True), and under
+        # another one (False).
         self._number_holds: set[bool] = set()
 
     def __iter__(self) -> Iterator[UpstreamCall]:
@@ -160,7 +163,7 @@ class UpstreamCalls:
         name = next((fields[key] for key in _NAMES if isinstance(fields.get(key), str)), "")
         names = chain(_ARGUMENTS, filter(_LIKE_ARGUMENTS.search, fields))
         arguments = next((fields[key] for key in names if fields.get(key) is not None), "")
-        # Some write an object where its text belongs.
+        # Some servers send an object in place of its text.
         if not isinstance(arguments, str):
             arguments = json.dumps(arguments, ensure_ascii=False)
         id = str(piece.get("id") or next(filter(None, map(fields.get, _IDS)), ""))
@@ -181,12 +184,13 @@ class UpstreamCalls:
 
     @property
     def has_strays(self) -> bool:
-        """Whether some pieces went to the call before because their number was that of none, and
-        others show that numbers tell calls: the first piece of a call was lost."""
+        """Whether some pieces without a name went to the call before them because no call had their
+        number, although other pieces show that numbers tell calls apart: the first piece of a call
+        was lost."""
         return len(self._number_holds) > 1
 
     def _has_said(self, choice: int, id: str, name: str, arguments: str) -> bool:
-        """Whether a whole call came before, under an id that is its own."""
+        """Whether the same whole call came before, under an id that is not just its name."""
         if not arguments or id in ("", name):
             return False
         same = (c for c in self._calls if (c.choice, c.id, c.name) == (choice, id, name))
@@ -200,7 +204,7 @@ class UpstreamCalls:
     ) -> UpstreamCall:
         """The call that a piece belongs to: the last of its number, or a new one."""
         own = [call for call in self._calls if call.choice == number[0]]
-        # What has no number is more of what came last.
+        # A piece without a number continues the call that came last.
         call = (own[-1] if own else None) if number[1] is None else self._current.get(number)
         if not name and (earlier := self._continued(own, call, id, arguments)):
             call = earlier
@@ -224,20 +228,21 @@ class UpstreamCalls:
     def _continued(
         self, own: list[UpstreamCall], call: UpstreamCall | None, id: str, arguments: str
     ) -> UpstreamCall | None:
-        """The call that a piece without a name is more of, unless that is `call`, the last of its
-        number: some name only a call's first piece, and number every piece or the first alone, or
-        give each another id."""
+        """The call that a piece without a name continues, unless that is `call`, the last of its
+        number. Some servers name only a call's first piece, and number every piece or only the
+        first, or give each piece another id."""
         last = own[-1] if own else None
         if id:
             if call is not None and not call.id:
-                return None  # its own id comes late, though another call may have the same
+                return None  # the call's own id comes late, though another call may have the same
             if call is None and last and not last.id and not (last.is_complete and arguments):
-                return last  # whose id comes late
+                return last  # the call's id comes late
             same = [other for other in own if other.id == id]
             candidate = same[-1] if same and call not in same else call
             if same or candidate is None:
                 return candidate
-            # An id alone, where nothing is numbered, is the head of a call: no arguments came.
+            # An id by itself, where nothing is numbered, begins a call if the piece has no
+            # arguments.
             is_head = not arguments and candidate.number is None and bool(candidate.name)
             return None if is_head or candidate.is_complete else candidate
         if call is not None or last is None:
@@ -246,12 +251,12 @@ class UpstreamCalls:
         return None if begins and not last.says(arguments) else last
 
     def _goes_on_with_name(self, call: UpstreamCall, name: str) -> bool:
-        """Whether a name on a new number is more of that of the call before it."""
+        """Whether a name under a new number continues the name of the call before it."""
         return not call.arguments and self._joined(call.name, name) != call.name
 
     def _begins(self, call: UpstreamCall, id: str, name: str, arguments: str) -> bool:
         """Whether a piece begins another call than the last one of its number: by another id, by a
-        name behind whole arguments, or by a name that is no more of the last one."""
+        name after complete arguments, or by a name that does not continue the last one."""
         if id and call.id and id != call.id:
             return True
         if not name or not call.name:
@@ -262,8 +267,9 @@ class UpstreamCalls:
         return is_other or call.is_complete
 
     def _joined(self, name: str, piece: str) -> str:
-        """A name with a piece behind it: while no tool has the name, and one has both together, or
-        begins with the piece, which has all of the name."""
+        """A name with the next piece of it. The piece is added only while no tool has the name and
+        some tool's name begins with both together; a piece that begins with the whole name replaces
+        it."""
         if not name:
             return piece
         is_open = name not in self._tool_names
@@ -279,7 +285,7 @@ class UpstreamCalls:
         self._calls = [call for call in self._calls if call not in calls]
 
     def take_in(self, others: UpstreamCalls) -> None:
-        """Adds what a last message has more: calls that are not here, or are not complete."""
+        """Adds the calls of a last message that are missing here, or are not complete."""
         own = list(self)
         for other in others:
             same = next((call for call in own if _is_same(call, other)), None)
@@ -293,8 +299,8 @@ class UpstreamCalls:
 
 
 def _said_fields(piece: Mapping[str, Any]) -> dict[str, Any]:
-    """What a piece says on its own level and on that of its function, whatever that is called:
-    some leave out a level, or write beside it what belongs in it."""
+    """The fields of a piece and of its function together, whatever the function's field is called:
+    some servers leave out a level, or write beside it what belongs in it."""
     function = piece.get("function")
     if function is None and not any(piece.get(name) for name in _FUNCTION):
         function = next(filter(_is_function, piece.values()), None)
@@ -308,7 +314,7 @@ def _is_function(value: object) -> bool:
 
 
 def _has_unknown(function: object) -> bool:
-    """Whether a function has an object, or the text of one, where nobody knows what it is."""
+    """Whether a function has an object, or the text of one, in an unknown field."""
     fields = function if isinstance(function, dict) else {}
     return any(
         (isinstance(value, dict) and value) or (isinstance(value, str) and _OBJECT.match(value))
@@ -317,14 +323,14 @@ def _has_unknown(function: object) -> bool:
     )
 
 
-# The beginning of one, or of the text of its text, unless it is all of an empty one.
+# The beginning of an object, also as text within a JSON text, unless it is an empty object.
 _OBJECT = re.compile(r'\s*(?:"\s*)?\{(?!\s*\}[\s"]*$)')
 
 
 def _is_headed_again(call: UpstreamCall, number: int | None) -> bool:
-    """Whether the name of a call says, on another number, that another call of the tool begins,
-    whose id alone was no sign of it: some ids are the name. Between the pieces of arguments it is
-    the same name once more."""
+    """Whether a call's name under another number begins another call of the same tool. An id by
+    itself does not show that, because some ids are the name. While the call's arguments are
+    incomplete, the name is only repeated."""
     is_between = bool(call.arguments) and not call.is_complete
     return None not in (number, call.number) and number != call.number and not is_between
 
@@ -333,14 +339,14 @@ def _no_json(constant: str) -> None:
     raise ValueError(f"{constant} is no JSON")
 
 
-# Python's reader takes NaN and Infinity, which clients cannot read.
+# Python's parser accepts NaN and Infinity, which clients cannot read.
 _strict_json = json.JSONDecoder(parse_constant=_no_json).decode
 
 
 def object_text(text: str) -> str | None:
-    """The arguments of a call as they are, where they are an object. Some servers write nothing for
-    an empty one, some write the text of a text, and PHP writes an empty list. None for everything
-    else."""
+    """The arguments of a call unchanged, where they are an object. For an empty one some servers
+    write nothing, and PHP writes an empty list; some write JSON text within a JSON text. None for
+    everything else."""
     try:
         value = _strict_json(text or "{}")
         if isinstance(value, str):
@@ -353,14 +359,13 @@ def object_text(text: str) -> str | None:
 
 
 def argument_value(arguments: str) -> object:
-    """What arguments say, however they are written."""
+    """The value of arguments, however they are written."""
     text = object_text(arguments)
     return arguments if text is None else json.loads(text)
 
 
 def _is_same(call: UpstreamCall, other: UpstreamCall) -> bool:
-    """Whether `other`, of a last message, says what a call of the deltas says, or goes on with
-    it."""
+    """Whether `other`, of a last message, repeats or continues a call of the deltas."""
     if call.id and call.id == other.id:
         return True
     if call.name != other.name:
