@@ -1,1 +1,1 @@
-"""The servers behind the gateway: HTTP to them, what they say, and which of them is asked."""
+"""The servers behind the gateway: HTTP to them, their answers, and the choice between them."""

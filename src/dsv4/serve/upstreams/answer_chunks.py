@@ -1,5 +1,5 @@
-"""The pieces of one answer: read from its bytes as they come, and given on without a turn of the
-loop where nothing has to wait.
+"""The pieces of one answer: read from its bytes as they come, and passed on within the same turn of
+the event loop where nothing has to wait.
 """
 
 from __future__ import annotations
@@ -33,59 +33,60 @@ from dsv4.serve.upstreams.answer_reader import AnswerReader, parse_event
 from dsv4.serve.upstreams.http_client import HttpConnection, HttpError, InflatedBody, body_of
 from dsv4.serve.upstreams.usual_events import EventForm, event_form
 
-# What is said of an answer without a finish reason, by whether it has an end.
+# The error for an answer without a finish reason, by whether its stream has an end.
 _CUT = {
     False: "the backend broke off: its stream has no end",
     True: "the backend ended its stream without a finish reason",
 }
-# How many seconds a server has to go on after a finish reason: a count of tokens may follow it, and
-# the end. Some never send that.
+# How many seconds a server has to go on after a finish reason: a count of tokens and the end may
+# follow. Some servers never send that end.
 _GRACE = 2.0
-# To read an event of this many bytes takes longer than other streams should wait: milliseconds.
+# Reading an event of this many bytes takes longer than other streams should wait: milliseconds.
 LARGE_EVENT = 1024 * 1024
 # More events than an answer has.
 _NEVER = 2**60
-# What an event says: a piece of the completion, or several.
+# Reads an event: one piece of the completion, or several.
 ReadEvent: TypeAlias = Callable[[JsonObject], Chunk | list[Chunk]]
 OpenAnswer: TypeAlias = Callable[[], AbstractAsyncContextManager[HttpConnection]]
 
 
 class ChunkReader:
-    """Bytes of one answer in, pieces of the completion out; and whether the answer is whole."""
+    """Turns the bytes of one answer into pieces of the completion, and checks that the answer is
+    whole."""
 
     def __init__(
         self, read_event: ReadEvent, key: str | None = None, *, by_form: bool = False
     ) -> None:
-        """`key` is the gateway's own, which is never told. `by_form` says that `read_event` reads
-        an event as it read those before with another text."""
+        """`key` is the gateway's own, which is never shown. `by_form` says that `read_event` reads
+        events that differ only in their text alike."""
         self._answer = AnswerReader(key)
         self._read_event = read_event
         self._last: Chunk | None = None
         self.has_reason = False
-        self._is_cut = False  # as the reason says
-        # As long as nothing speaks of an end, nor of an event that must be read in a thread.
+        self._is_cut = False  # according to its finish reason
+        # True until there is a sign of the end, or of an event that must be read in a thread.
         self.takes_more = True
-        self._goes_on = False  # behind a reason: then it was none, and only an end of the stream is
-        # That of the last events, and the same while it can be used.
+        self._goes_on = False  # after a reason: then only the stream's end counts
+        # The form of the last events; and the same form while it can be used.
         self._form: EventForm | None = None
         self.usable_form: EventForm | None = None
-        # How many events must be read in the usual way before the form is looked for, and then
-        # before it is looked for again: some servers send no two alike.
+        # How many events are read in the usual way before the next look for a form. The number
+        # grows with each look: some servers send no two events alike.
         self._until_look = 0 if by_form else _NEVER
         self._next_wait = 1
 
     @property
     def is_done(self) -> bool:
-        """Whether the server has said that this was all."""
+        """Whether the server has said that the answer has ended."""
         return self._answer.is_done
 
     @property
     def seems_whole(self) -> bool:
-        """Whether only a count of tokens can be missing."""
+        """Whether nothing but a count of tokens can be missing."""
         return self.has_reason and not self._goes_on
 
     async def read(self, data: bytes) -> list[Chunk]:
-        """The pieces that more of the body completes. What is large is read in a thread."""
+        """The pieces that more of the body completes. Large events are read in a thread."""
         if self._answer.held_size + len(data) < LARGE_EVENT:
             return self.feed(data)
         chunks = await asyncio.to_thread(self.feed, data)
@@ -94,14 +95,15 @@ class ChunkReader:
         return chunks
 
     def feed(self, data: bytes) -> list[Chunk]:
-        """The pieces that more of the body completes; with nothing, those that its end does."""
+        """The pieces that more of the body completes; for empty `data`, those that the body's end
+        completes."""
         form = self.usable_form
         if form is not None and (text := form.read(data)) is not None:
             return [self.made(form, text)]
         return self.feed_other(data)
 
     def feed_other(self, data: bytes) -> list[Chunk]:
-        """The pieces of what is not of the usual form."""
+        """The pieces of data that is not in the usual form."""
         chunks: list[Chunk] = []
         for event in self._answer.feed(data) if data else self._answer.end():
             read = _read_chunk(self._read_event, event)
@@ -118,13 +120,13 @@ class ChunkReader:
         return chunks
 
     def made(self, form: EventForm, piece: PlainText) -> Chunk:
-        """The piece that the text of an event of the usual form makes."""
+        """The piece for the text of an event in the usual form."""
         text, _, number = piece
         self._last = chunk = form.make(text, number)
         return chunk
 
     def _note(self, chunk: Chunk, had_reason: bool) -> None:
-        """What a piece says of the end."""
+        """Notes what a piece shows of the answer's end."""
         if had_reason and _says_something(chunk):
             self._goes_on = True
         if chunk.finish is not None:
@@ -134,9 +136,9 @@ class ChunkReader:
             self._last = chunk
 
     def _look_for_form(self, data: bytes, chunk: Chunk) -> None:
-        """Looks what stands around the text of an event that came alone."""
+        """Takes the form of an event that came by itself, for the events after it."""
         if self._form is not None and self._form.fits(data):
-            return  # but its text is written in another way than it is
+            return  # the form still holds: only this text is written in an unusual way
         self._until_look -= 1
         is_alone = data.startswith(b"data: ") and data.find(b"\n") == len(data) - 2
         if self._until_look < 0 and is_alone:
@@ -150,8 +152,8 @@ class ChunkReader:
             return None
 
     def check_end(self) -> None:
-        """Raises a `BackendError` where the answer has no end. What ends without a word was cut: no
-        client may take it for the whole."""
+        """Raises a `BackendError` where the answer has no end. An answer that ends without a reason
+        was cut off: no client may take it for the whole."""
         if self._last is None:
             raise BackendError("the backend sent an empty answer")
         has_end = self.has_reason or _ends_with_eos(self._last)
@@ -162,10 +164,10 @@ class ChunkReader:
 
 
 class AnswerChunks(AsyncGenerator[Chunk, None]):
-    """The pieces of an answer, for whoever iterates over them, or takes them as they come.
+    """The pieces of an answer, to be iterated over, or taken as they come.
 
-    The connection is closed when either ends: that is how a backend learns that nobody reads on.
-    How long to wait for the next piece is for the caller to say.
+    The connection is closed when either ends: this tells the backend that the rest is not read. The
+    caller sets the time to wait for the next piece.
     """
 
     def __init__(self, open_answer: OpenAnswer, reader: ChunkReader) -> None:
@@ -196,9 +198,9 @@ class AnswerChunks(AsyncGenerator[Chunk, None]):
             await self._end(answer)
 
     async def push(self, take: TakeChunks, take_text: TakeText = takes_no_text) -> None:
-        """Gives the pieces to `take`, or their texts to `take_text`, most of them at the moment
-        when their bytes come: every token passes here, and to wake a task for each takes as long
-        as all that is done with it."""
+        """Gives the pieces to `take`, or their texts to `take_text`, mostly at the moment when
+        their bytes come. Every token passes here, and waking a task for each would take as long as
+        all other work on it."""
         reader = self._reader
         async with self._open() as answer:
             body = await body_of(answer)
@@ -215,7 +217,7 @@ class AnswerChunks(AsyncGenerator[Chunk, None]):
             await self._end(answer)
 
     async def _read(self, body: HttpConnection | InflatedBody) -> bytes | None:
-        """The next bytes, nothing at the end of the body, None where the rest does not matter."""
+        """The next bytes; empty at the end of the body, None where the rest does not matter."""
         if not self._reader.seems_whole:
             return await body.read()
         try:
@@ -230,7 +232,7 @@ class AnswerChunks(AsyncGenerator[Chunk, None]):
 
 
 class _DirectWay:
-    """Gives what comes on a connection to whoever takes it, until something has to wait."""
+    """Passes data on as it comes on a connection, until something has to wait."""
 
     __slots__ = ("_error", "_reader", "_take", "_take_text", "_waiting")
 
@@ -242,11 +244,11 @@ class _DirectWay:
         self._error: Exception | None = None
 
     def pass_on(self, data: bytes) -> bool:
-        """Whether more can be taken in this way."""
+        """Passes data on. Returns whether more can be passed on in this way."""
         reader = self._reader
         form = reader.usable_form
         try:
-            # Nearly all events take the first way: no piece is made, and no list of pieces.
+            # Nearly all events take the first branch, which makes no piece and no list of pieces.
             if form is not None and (text := form.read(data)) is not None:
                 taken = self._take_text(text, form.field)
                 if taken is True:
@@ -254,13 +256,13 @@ class _DirectWay:
                 self._waiting = taken or self._take([reader.made(form, text)])
             else:
                 self._waiting = self._take(reader.feed_other(data))
-        except Exception as error:  # which is for whoever waits, and not for the parser of HTTP
+        except Exception as error:  # for the waiting task, not for the HTTP parser
             self._error = error
             return False
         return self._waiting is None and reader.takes_more
 
     async def settle(self) -> None:
-        """Waits for what had to wait, or raises what was in the way."""
+        """Waits for what is pending, or raises the error that came meanwhile."""
         if self._error is not None:
             raise self._error
         if self._waiting is not None:
@@ -268,7 +270,7 @@ class _DirectWay:
 
 
 def _read_chunk(read_event: ReadEvent, event: JsonObject) -> Chunk | list[Chunk]:
-    """What an event says. Its texts are texts: all that comes after relies on it."""
+    """Reads an event. It checks that texts are texts: all later steps rely on it."""
     try:
         read = read_event(event)
         if isinstance(read, Chunk) and _is_right(read):
@@ -288,10 +290,10 @@ def _is_right(chunk: Chunk) -> bool:
 def _says_something(chunk: Chunk) -> bool:
     if chunk.ids or chunk.text:
         return True
-    if isinstance(chunk.delta, LastMessage):  # which says all once more
+    if isinstance(chunk.delta, LastMessage):  # it repeats the answer
         return False
-    # What is under a name that nobody knows is said beside the answer, unless it has the form of
-    # calls; and so is an object that is no call.
+    # Content under an unknown name does not count as the answer, unless it has the form of calls.
+    # Nor does an object in a field for texts.
     for name, value in with_known_names(chunk.delta or {}).items():
         if name not in KNOWN_FIELDS:
             says = looks_like_calls(value)
@@ -304,7 +306,7 @@ def _says_something(chunk: Chunk) -> bool:
 
 
 def _ends_with_eos(chunk: Chunk) -> bool:
-    """Whether the model itself has ended a completion, as one that continues a prompt shows."""
+    """Whether the model itself has ended a completion, as backends that continue a prompt show."""
     if chunk.ids is not None:
         return chunk.ids[-1:] == [EOS.id]
     return chunk.text.endswith(EOS)

@@ -1,5 +1,5 @@
-"""One reading of what a server says in answer to a request for a stream: which bytes are events,
-which event is an error, and whether the answer is whole. docs/gateway-backends.md has the table.
+"""Reads what a server sends in answer to a request for a stream: which bytes are events, which
+event is an error, and whether the answer is whole. docs/gateway-backends.md has the table.
 
 An answer is whole if its server said why it ended. Everything else is a failure.
 """
@@ -24,18 +24,18 @@ from dsv4.serve.upstreams.sse_reader import (
 )
 from dsv4.serve.upstreams.upstream_failures import told_failure
 
-# An event with one of these has a piece of an answer, whatever else is in it.
+# An event with one of these fields is a piece of an answer, whatever else is in it.
 _PIECES = ("choices", "text", "content", "meta_info")
-# What an event has that is an error and does not call itself one.
+# Fields of an event that is an error but does not call itself one.
 _ERROR_FIELD = re.compile(
     r"message|detail|code|msg|err|errmsg|errno|fault|exception|.*error.*", re.IGNORECASE
 )
 _NOTHING: tuple[object, ...] = (None, False, "", 0, [])
-# What such a field says where nothing is wrong.
+# Values of such a field where nothing is wrong.
 _FINE = re.compile(
     "(0+|20[0-9]|ok|none|no error|success(ful)?|succeeded|done|completed?)[.!]?", re.IGNORECASE
 )
-# What servers write beside an answer of how it went.
+# Fields beside an answer that report its outcome.
 _HOW_IT_WENT = frozenset(
     ("success", "status", "status_code", "type", "code", "errors", "errmsg", "errno", "base_resp")
 )
@@ -45,23 +45,23 @@ _FAILURE = re.compile("error|fail(?!over)", re.IGNORECASE)
 class AnswerReader:
     """Reads the body of one answer: server-sent events, or JSON in place of them.
 
-    A character beyond the first 65,536 may come as halves of a pair, in two events: a server that
-    writes JSON piece by piece knows no better. The first half waits for the second.
+    A character beyond the first 65,536 may come as two halves of a surrogate pair, in two events,
+    from a server that writes JSON piece by piece. The first half waits for the second.
     """
 
     def __init__(self, key: str | None = None) -> None:
-        """`key` is the gateway's own, which is never told."""
+        """`key` is the gateway's own, which is never shown."""
         self._key = key
         self._halves: dict[_Place, str] = {}
-        self._settled: set[_Place] = set()  # halves that a message has whole, behind its deltas
+        self._settled: set[_Place] = set()  # halves that a message after the deltas completes
         self._sse = SseReader()
         self._bare: BareJson | None = None  # where the body is JSON without events
         self._has_begun = False
-        self.is_done = False  # whatever comes after this is no part of the answer
+        self.is_done = False  # anything after this is not a part of the answer
 
     @property
     def is_between_events(self) -> bool:
-        """Whether what comes next is read as if nothing had come before."""
+        """Whether the next data is read as if nothing had come before."""
         return self._has_begun and not self._halves and self._sse.is_between_events
 
     @property
@@ -72,7 +72,7 @@ class AnswerReader:
 
     @property
     def held_size(self) -> int:
-        """How many bytes have come of the next event."""
+        """How many bytes of the next event have come."""
         return (self._bare or self._sse).held_size
 
     def feed(self, data: bytes) -> list[JsonObject]:
@@ -82,9 +82,9 @@ class AnswerReader:
         return self._read((self._bare or self._sse).feed(data))
 
     def _first_piece(self, data: bytes) -> bytes:
-        """The first piece, which tells what the body is: servers say that it is a stream, or JSON,
+        """The first piece, which shows the kind of the body: servers announce a stream, or JSON,
         and send the other."""
-        data = data.lstrip(BYTE_ORDER_MARK)  # which may come byte by byte
+        data = data.lstrip(BYTE_ORDER_MARK)  # it may come byte by byte
         first = data.lstrip(b" \t\r\n\x1e")[:1]
         self._has_begun = bool(first)
         if first in (b"{", b"[") and not data.lstrip().startswith(DONE):
@@ -121,7 +121,7 @@ class AnswerReader:
             # Half of a pair has no bytes of its own, so it comes as an escape.
             if self._halves or (_BACKSLASH in data and _HALF.search(data)):
                 event = self._joined(event, ())
-            # Every token passes here, and what nearly all events are needs no other question.
+            # Every token passes here, and nearly all events need no further check.
             if (
                 event.__class__ is not dict
                 or not event.get("choices")
@@ -138,8 +138,8 @@ class AnswerReader:
         return events
 
     def _read_slowly(self, event: Any) -> list[JsonObject]:
-        """The events that one is which is not as nearly all are: a list of them, the text of one,
-        one in a wrapping."""
+        """The events within an unusual one: a list of events, the JSON text of one, or one in a
+        wrapping."""
         event = self._of_text(event)
         if isinstance(event, list):
             return [each for item in event for each in self._read_slowly(item)]
@@ -148,7 +148,7 @@ class AnswerReader:
         return [event] if event else []
 
     def _of_text(self, value: Any) -> Any:
-        """What a text of JSON says, whose own texts may have halves; anything else as it is."""
+        """The value of a JSON text, whose own texts may have halves; any other value unchanged."""
         if not isinstance(value, str) or not value.lstrip().startswith(("{", "[")):
             return value
         try:
@@ -157,11 +157,11 @@ class AnswerReader:
             return value
 
     def _unwrapped(self, event: Any) -> Any:
-        """The answer in a wrapping that has no error, or the error in it; anything else as it
-        is."""
+        """The answer inside a wrapping without an error, or the error inside it; any other event
+        unchanged."""
         if not isinstance(event, dict) or event.get("choices"):
             return event
-        # Tencent's own route begins its names with a capital.
+        # The names in Tencent's own route begin with a capital.
         event = {f"{name[:1].lower()}{name[1:]}": value for name, value in event.items()}
         error = event.get("error")
         if event.get("choices") or (error and not _is_empty(error)) or _says_failure(event):
@@ -180,7 +180,7 @@ class AnswerReader:
 
     def _refuse_errors(self, event: Any) -> None:
         if not isinstance(event, dict):
-            if event is not None and event != "":  # which are signs of life
+            if event is not None and event != "":  # those are signs of life
                 raise told_failure(event, self._key)
             return
         event = _without_empty_error(event)
@@ -191,7 +191,7 @@ class AnswerReader:
             raise told_failure(event, self._key)
 
     def _joined(self, value: object, place: _Place) -> Any:
-        """A copy of a value with the pairs in its texts joined."""
+        """A copy of a value, with surrogate pairs in its texts joined."""
         if isinstance(value, dict):
             return {
                 n: self._joined(item, (*place, _name_at(place, n))) for n, item in value.items()
@@ -203,7 +203,7 @@ class AnswerReader:
         if not isinstance(value, str):
             return value
         half = self._halves.pop(place, "") if value else ""
-        # A message beside deltas begins anew with each event.
+        # A message beside deltas has its whole text again in each event.
         begins_anew = "message" in place and not _SECOND_HALF.match(value)
         text = value if begins_anew else half + value
         if _FIRST_HALF.match(text[-1:]) and place != _CUMULATIVE:
@@ -215,40 +215,40 @@ class AnswerReader:
         return joined
 
     def _settle(self, place: _Place, message: str) -> None:
-        """Notes that the half with which the deltas end may be the last of them: a message has its
+        """Notes that the half at the end of the deltas may be their last: the message has its whole
         character."""
         half = self._halves.get(place)
-        # As UTF-16 makes the first half of a character beyond the first 65,536.
+        # The first half, as UTF-16 computes it, of a character beyond the first 65,536.
         if half and any(0xD7C0 + (ord(each) >> 10) == ord(half) for each in message):
             self._settled.add(place)
 
 
 def _is_end(data: bytes) -> bool:
-    """Whether an event is the word for the end, in some spelling."""
+    """Whether an event is the end marker, in some spelling."""
     return END_WORD.fullmatch(data) is not None
 
 
-# What some send as data while there is nothing to say: a word, or the time.
+# Data that some servers send while they have nothing to say: a word, or the time.
 _SIGN_OF_LIFE = re.compile(rb"[\[\s:]*(ping|heartbeat|keep-?alive)[\]\s]*|[\d\s:.TZ+-]+", re.I)
 
 
-# What an answer is wrapped in by some vendors' own routes, which may be the text of JSON.
+# Fields in which some vendors' own routes wrap an answer, which may be JSON text.
 _WRAPPERS = ("data", "result", "output", "response", "payload", "body", "message")
 
 
 def _name_at(place: _Place, name: str) -> str:
-    """The name of a field. What a choice has under a name that nobody knows is a delta's."""
+    """The name of a field, for its place. Unknown fields of a choice count as its delta."""
     return "delta" if place[-2:-1] == ("choices",) and name not in KNOWN_FIELDS else name
 
 
 def _number_in(item: object, place: int) -> int | str:
-    """What tells an entry of a list from the others: its own number, where it has one."""
+    """The key of an entry in a list: its own number, where it has one."""
     number = item.get("index") if isinstance(item, dict) else None
     return number if isinstance(number, (int, str)) else place
 
 
 def is_error(event: JsonObject) -> bool:
-    """Whether an event is an error, and no piece of an answer."""
+    """Whether an event is an error and not a piece of an answer."""
     for name in _PIECES:
         if event.get(name):
             return False
@@ -265,7 +265,7 @@ def _choices_say_how_it_went(choices: object) -> bool:
 
 
 def _says_failure(event: JsonObject) -> bool:
-    """Whether an event says of itself that it failed, whatever else is in it."""
+    """Whether an event reports a failure of its own, whatever else is in it."""
     for name in ("object", "type", "status"):
         if _FAILURE.search(str(event.get(name))):
             return True
@@ -281,12 +281,12 @@ def _says_failure(event: JsonObject) -> bool:
 
 
 def _is_fine(value: object) -> bool:
-    """Whether a field of an error's says that there is none."""
+    """Whether an error's field says that there is no error."""
     return value in _NOTHING or _FINE.fullmatch(str(value)) is not None
 
 
 def _without_empty_error(event: JsonObject) -> JsonObject:
-    """An event without an error that has nothing in it, which some write beside an answer."""
+    """An event without its error, where that is empty and beside an answer."""
     is_empty = _is_empty(event.get("error"))
     is_answer = isinstance(event.get("choices"), (list, dict)) or event.get("usage")
     return {**event, "error": None} if is_empty and is_answer else event
@@ -297,7 +297,7 @@ def _is_empty(error: object) -> bool:
 
 
 def _error_beside(event: JsonObject) -> object:
-    """What servers say beside an answer that they give up: Groq, MiniMax and FastChat."""
+    """The error that Groq, MiniMax and FastChat send beside an answer when they give up."""
     if _says_failure(event):
         return event
     of_groq, status = event.get("x_groq"), event.get("base_resp")
@@ -308,7 +308,7 @@ def _error_beside(event: JsonObject) -> object:
 
 
 def _error_of_choices(choices: object) -> object:
-    """What one of the choices has failed with, where one says so: beside its delta or in it."""
+    """The error of a choice, beside its delta or in it, if there is one."""
     for choice in choices if isinstance(choices, list) else ():
         if isinstance(choice, dict):
             message = choice.get("delta") or choice.get("message")
@@ -319,7 +319,7 @@ def _error_of_choices(choices: object) -> object:
 
 
 def _error_value(data: bytes) -> object:
-    """What an event says that is named an error: JSON or not."""
+    """The content of an event whose name marks an error: JSON or not."""
     try:
         value = json.loads(data)
     except (ValueError, RecursionError):
@@ -327,12 +327,12 @@ def _error_value(data: bytes) -> object:
     return value.get("error") or value if isinstance(value, dict) else value
 
 
-# What `json.loads` comes down to, without its looking around each text.
+# The core of `json.loads`, without its checks around each text.
 _scan: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
 
 
 def _slow_event_json(data: bytes) -> Any:
-    """Python's own reader has the last word: it takes half of a pair, and NaN."""
+    """Python's own parser decides last: it accepts half of a pair, and NaN."""
     try:
         text = data.decode().strip()
         if not text:
@@ -356,5 +356,5 @@ _HALF = re.compile(rb"\\u[dD]")
 _FIRST_HALF = re.compile("[\ud800-\udbff]")
 _SECOND_HALF = re.compile("[\udc00-\udfff]")
 
-# SGLang's text begins anew with each event.
+# SGLang's text is whole again in each event.
 _CUMULATIVE = ("text",)

@@ -7,17 +7,17 @@ import json
 from dsv4.serve.backend import BackendError
 from dsv4.serve.upstreams.sse_reader import LONGEST_EVENT
 
-# What stands between the objects of a list, or before each (RFC 7464).
+# Characters between the objects of a list, or before each (RFC 7464).
 _BETWEEN = " \t\r\n[,]\x1e"
 
 
 class BareJson:
-    """Bytes in, the JSON of each object out: at the end of its line where each has one of its own,
-    else at the end of the body."""
+    """Takes bytes, and returns the JSON of each object: at the end of its line where each has one
+    of its own, else at the end of the body."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
-        self.held_size = 0  # bytes that have come of the next object
+        self.held_size = 0  # bytes of the next object that have come
         self._by_line: bool | None = None  # None until the first line has ended
 
     def feed(self, data: bytes) -> list[bytes]:
@@ -60,8 +60,8 @@ def _is_json(data: bytes) -> bool:
 
 
 def _objects_in(data: bytes) -> list[bytes]:
-    """The objects of a list, or of a row without anything between; what is no JSON as it is, for
-    whoever reads it next."""
+    """The objects of a list, or of a row without separators. Anything that is not JSON is returned
+    unchanged, for the next reader."""
     text = data.decode("utf-8", "surrogateescape")
     decoder, found = json.JSONDecoder(), []
     at = _after_space(text, 0)

@@ -1,5 +1,5 @@
-"""How busy an engine is by its own word: the requests that it runs, and those that wait in it, as
-its metrics for Prometheus have them. It may serve others besides this gateway.
+"""The load that an engine reports: the requests that it runs, and those that wait in it, from its
+metrics for Prometheus. It may serve others besides this gateway.
 """
 
 from __future__ import annotations
@@ -14,17 +14,19 @@ from typing import NamedTuple
 from dsv4.serve.backend import BackendError
 from dsv4.serve.upstreams.upstream import Upstream
 
-# By the names in the wheels of vLLM 0.32 and 0.33, and of SGLang 0.5.23, which needs
-# `--enable-metrics`. Of an engine with several schedulers, each has a line.
+# The names in the wheels of vLLM 0.32 and 0.33, and of SGLang 0.5.23, which needs
+# `--enable-metrics`. An engine with several schedulers has a line for each.
 _RUNNING = ("vllm:num_requests_running", "sglang:num_running_reqs")
 _WAITING = ("vllm:num_requests_waiting", "sglang:num_queue_reqs")
 NAMES = _RUNNING + _WAITING
 _SAMPLE = re.compile(rf"^({'|'.join(NAMES)})(?:\{{.*\}})?[ \t]+(\S+)", re.MULTILINE)
-# An engine with a queue is full: one that waits says more than one that runs.
+# An engine with a queue is full: a waiting request counts for more than a running one.
 _WAITING_WEIGHT = 4
-# How often an engine is asked; how long it has to answer; for how long its word is believed.
+# How often an engine is asked, how long it has to answer, and how long its answer counts, in
+# seconds.
 ASK_SECONDS, _ANSWER_SECONDS, _FRESH_SECONDS = 1.0, 2.0, 4.0
-# One that has no such metrics is asked again after so long: it may be another when it is restarted.
+# An engine without such metrics is asked again after so long: it may have been restarted as
+# another.
 _PAUSE_SECONDS = 30.0
 
 
@@ -40,7 +42,7 @@ class EngineLoad(NamedTuple):
 
 
 def read_load(metrics: str) -> EngineLoad | None:
-    """What the metrics of an engine say; None where they have nothing of the kind."""
+    """The load in an engine's metrics; None where they do not have it."""
     sums: dict[str, float] = {}
     for name, value in _SAMPLE.findall(metrics):
         with suppress(ValueError):
@@ -53,7 +55,7 @@ def read_load(metrics: str) -> EngineLoad | None:
 
 
 class LoadProbe:
-    """Asks one engine. Failures are nobody's: then there is no word."""
+    """Asks one engine. Failures are not counted: there is just no answer."""
 
     def __init__(self, upstream: Upstream) -> None:
         self._upstream = upstream
@@ -62,11 +64,11 @@ class LoadProbe:
 
     @property
     def load(self) -> EngineLoad | None:
-        """What it has said last, unless that was long ago."""
+        """The last answer, unless it is too old."""
         return self._load if time.monotonic() - self._asked_at < _FRESH_SECONDS else None
 
     async def ask(self) -> bool:
-        """Asks, where it is time to. False if there is no new word."""
+        """Asks the engine, if it is due. Returns whether there is a new answer."""
         now = time.monotonic()
         if now < self._not_before:
             return False

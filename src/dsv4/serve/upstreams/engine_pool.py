@@ -1,8 +1,8 @@
-"""Several engines behind one gateway: which of them gets a request, and who takes over.
+"""Several engines behind one gateway: which of them gets a request, and which takes over.
 
 A conversation goes to the engine that has its prefix in memory, as long as that one is not much
-busier than the others, by their own word or else by what was sent to each. An engine that fails
-gets no requests until it answers again.
+busier than the others, by the load that they report or else by what was sent to each. An engine
+that fails gets no requests until it answers again.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ _log = logging.getLogger("dsv4.serve")
 _STEP = 1024
 # How many steps of all conversations are remembered.
 _MOST_STEPS = 65_536
-# An engine may be busier than the least busy one by a quarter, and by so many streams: a prefix
-# that must be read again costs more than that.
+# An engine may be busier than the least busy one by a quarter, and by so many streams: computing a
+# prefix again costs more than that.
 _FACTOR, _SLACK = 1.25, 8
-# So many failures in a row, and an engine is taken for dead until it answers.
+# After so many failures in a row, an engine counts as down until it answers.
 _MOST_FAILURES = 2
 
 
 class PromptPrefix:
-    """What tells conversations apart: the digest of every prefix of a prompt, in steps, and that
-    of its first messages. `engine` wrote its last turn, if that is known."""
+    """The identity of a conversation: the digest of every prefix of a prompt, in steps, and that of
+    its first messages. `engine` wrote its last turn, if that is known."""
 
     def __init__(self, data: bytes, head: bytes, engine: str | None = None) -> None:
         self.engine = engine
@@ -63,7 +63,7 @@ class PromptPrefix:
 
     @classmethod
     def of_messages(cls, body: JsonObject) -> PromptPrefix:
-        """The same of a request for a chat server, which makes its prompts itself."""
+        """The same for a chat server's request, because that server makes its prompts itself."""
         messages = body.get("messages")
         history = messages if isinstance(messages, list) else []
         roles = [message.get("role") for message in history if isinstance(message, dict)]
@@ -76,16 +76,16 @@ def _bytes(text: str) -> bytes:
 
 
 class Engine:
-    """One engine: its address, what speaks to it, and how it is doing."""
+    """One engine: its address, its backend, and its state."""
 
     def __init__(self, address: str, backend: AnyBackend, probe: LoadProbe | None = None) -> None:
-        """`probe` asks it how busy it is, where it can be asked."""
+        """`probe` asks the engine for its load, where that is possible."""
         self.address = address
-        self.url: str = without_password(address)  # what it is called
+        self.url: str = without_password(address)  # its name in logs and metrics
         self.backend = backend
         self.running = 0
         self._probe = probe
-        self._running_then = 0  # when it was asked
+        self._running_then = 0  # the streams when it last reported its load
         self.is_up = True
         self.is_draining = False
         self._failures = 0
@@ -99,12 +99,12 @@ class Engine:
 
     @property
     def load(self) -> EngineLoad | None:
-        """How busy it says that it is; None where it says nothing, or has not for a while."""
+        """The load that it reports; None where it reports none, or has not for a while."""
         return None if self._probe is None else self._probe.load
 
     @property
     def reported_weight(self) -> int | None:
-        """How busy it is by its own word, with what was sent to it since."""
+        """The load that it reports, with the streams that were sent to it since."""
         load = self.load
         return None if load is None else load.weight + self.running - self._running_then
 
@@ -122,7 +122,7 @@ class Engine:
         self.on_change(self)
 
     def count_failure(self, error: BackendError) -> None:
-        """Counts a failure: once, where several choices of a request end with the same."""
+        """Counts a failure, only once where several choices of a request end with the same."""
         if error is self._last_failure:
             return
         self._last_failure = error
@@ -173,7 +173,7 @@ class EnginePool:
 
     @property
     def able(self) -> Engine:
-        """An engine for what has no prompt: the first that takes requests."""
+        """An engine for requests without a prompt: the first that takes requests."""
         return next((engine for engine in self.engines if engine.takes_requests), self.first)
 
     @property
@@ -186,7 +186,7 @@ class EnginePool:
         return any(engine.takes_requests for engine in self.engines)
 
     async def models(self) -> list[Model]:
-        """What the first engine serves that answers. Raises the `BackendError` of the last."""
+        """The models of the first engine that answers. Raises the `BackendError` of the last."""
         for engine in self.engines[:-1]:
             with suppress(BackendError):
                 return await engine.backend.models()
@@ -213,8 +213,8 @@ class EnginePool:
         return least if is_busy else preferred
 
     def _with_prefix(self, prefix: PromptPrefix, able: list[Engine]) -> Engine | None:
-        """The engine that has most of a prompt: the one that wrote its last turn, whichever worker
-        passed it on, else the one that this worker sent most of it to."""
+        """The engine that has most of a prompt cached: the one that wrote its last turn, whichever
+        worker passed it on, else the one that this worker sent most of the prompt to."""
         by_url = {engine.url: engine for engine in able}
         if prefix.engine in by_url:
             return by_url[prefix.engine]
@@ -224,7 +224,7 @@ class EnginePool:
         return None
 
     def note(self, prefix: PromptPrefix, engine: Engine) -> None:
-        """Remembers that an engine has a prompt."""
+        """Remembers that an engine has a prompt in its cache."""
         for step in prefix.steps:
             self._url_of_step[step] = engine.url
             self._url_of_step.move_to_end(step)
@@ -242,16 +242,16 @@ class EnginePool:
         return bool(engines)
 
     def replace(self, engines: Sequence[Engine]) -> None:
-        """Changes the engines. Streams of those that go end as if nothing had happened."""
+        """Changes the engines. Streams of removed engines end normally."""
         self._leaving += [engine for engine in self.engines if engine not in engines]
         self.engines = list(engines)
         for engine in self.engines:
             engine.on_change = self._on_change
 
-    # Looking after them.
+    # Monitoring.
 
     async def probe(self, expected: Model, seconds: float) -> None:
-        """Asks every engine whether it is there, and whether it still serves the same model."""
+        """Asks every engine whether it answers, and whether it still serves the same model."""
         await asyncio.gather(*(self._probe(engine, expected, seconds) for engine in self.engines))
         await self._close_left()
 
@@ -266,7 +266,7 @@ class EnginePool:
             engine.set_up(is_same, "it answers" if is_same else f"it serves {', '.join(names)}")
 
     async def watch_loads(self) -> None:
-        """Asks engines all the time how busy they are, where there are several."""
+        """Asks the engines for their load continuously, where there are several."""
         while True:
             await asyncio.sleep(ASK_SECONDS)
             if self.chooses:
@@ -284,8 +284,8 @@ class EnginePool:
 
 
 def _weights(engines: list[Engine]) -> dict[Engine, int]:
-    """How busy engines are: by their own word where all give it, for that counts more than what
-    this process has sent them; else by their streams."""
+    """The load of each engine: as reported where all report it, because that counts more than what
+    this process has sent them; else their streams."""
     words = {engine: engine.reported_weight for engine in engines}
     weights = {engine: weight for engine, weight in words.items() if weight is not None}
     all_speak = len(weights) == len(engines)
@@ -293,8 +293,8 @@ def _weights(engines: list[Engine]) -> dict[Engine, int]:
 
 
 def _by_hash(prefix: PromptPrefix, able: list[Engine]) -> Engine:
-    """The same engine for the same first messages, in every worker; when one goes, only its own
-    conversations move (rendezvous hashing)."""
+    """The same engine for the same first messages, in every worker. When an engine is removed, only
+    its own conversations move (rendezvous hashing)."""
 
     def weight(engine: Engine) -> bytes:
         return hashlib.blake2b(engine.url.encode(), key=prefix.head, digest_size=16).digest()
@@ -303,7 +303,7 @@ def _by_hash(prefix: PromptPrefix, able: list[Engine]) -> Engine:
 
 
 class EngineLease:
-    """The engine of one choice of a request, and the next one where that fails before it has sent
+    """The engine of one choice of a request, and the next one if that fails before it has sent
     anything."""
 
     def __init__(self, pool: EnginePool, prefix: PromptPrefix | None) -> None:
@@ -315,12 +315,12 @@ class EngineLease:
 
     def moved_on(self, error: BackendError) -> bool:
         """Whether another engine takes over after a failure."""
-        if error.status in (400, 404):  # what is wrong with the request is wrong everywhere
+        if error.status in (400, 404):  # a wrong request is wrong for every engine
             return False
         self.engine.count_failure(error)
         self._attempts.append(self.engine)
         other = self._pool.choose(self._prefix, self._attempts)
-        if other is None:  # when it is tried again, it may be with any of them
+        if other is None:  # a later try may use any of them
             self._attempts = []
             self._use(self._pool.choose(self._prefix) or self.engine)
             return False
@@ -333,8 +333,8 @@ class EngineLease:
         engine.count_streams(1)
 
     def close(self, has_answered: bool, failure: BackendError | None) -> None:
-        """Ends it. `has_answered` says that the engine has sent something, `failure` that it broke
-        off after that."""
+        """Ends the lease. `has_answered` says that the engine has sent something, `failure` that it
+        broke off after that."""
         if has_answered and failure is not None:
             self.engine.count_failure(failure)
         elif has_answered:

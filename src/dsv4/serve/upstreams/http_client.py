@@ -1,8 +1,8 @@
 """HTTP to the backend: a request on a connection, and its answer as it comes.
 
-Every token passes here, and a general-purpose client adds an eighth to the gateway's time for
-each. This one wakes its reader once for a piece, and has nothing that a gateway does not need: no
-redirects, no cookies. Proxies and certificates are `network_path.py`'s.
+Every token passes here, and a general-purpose client adds an eighth to the gateway's time for each.
+This one wakes its reader once for a piece, and leaves out what a gateway does not need, such as
+redirects and cookies. Proxies and certificates are in `network_path.py`.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ import httptools
 from dsv4.serve.settings import Settings
 from dsv4.serve.upstreams.network_path import NetworkPath, basic_authorization
 
-# How many bytes of an answer may wait to be read; beyond that, the backend waits.
+# The most bytes of an answer that wait to be read; beyond that, the backend has to wait.
 _MAX_BUFFERED = 256 * 1024
-# How many seconds a server has to end a body after its last event.
+# The seconds that a server has to end a body after its last event.
 _TO_END = 1.0
-# So many bytes are made of a compressed body at once.
+# The most bytes that are inflated from a compressed body in one step.
 _MOST_INFLATED = 256 * 1024
-# How many seconds a connection may be idle. Servers close them after a while, and some networks
-# forget them without a word.
+# The seconds that a connection may be idle. Servers close idle connections after a while, and some
+# networks drop them silently.
 _IDLE_SECONDS = 15.0
 
 
@@ -41,7 +41,7 @@ class HttpError(Exception):
 
 
 class HttpConnection(asyncio.Protocol):
-    """A connection, and the answer to what was asked on it last."""
+    """A connection, and the answer to the last request on it."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -73,7 +73,7 @@ class HttpConnection(asyncio.Protocol):
             await self._changed()
 
     async def read(self) -> bytes:
-        """What has come of the body; waits where nothing has. Empty at its end."""
+        """The bytes of the body that have come. Waits where there are none; empty at the end."""
         while not self._parts:
             if self._has_ended:
                 return b""
@@ -85,14 +85,14 @@ class HttpConnection(asyncio.Protocol):
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     async def first_byte(self) -> int | None:
-        """The first of a body of which nothing was read; None where it is empty."""
+        """The first byte of a body of which nothing was read; None where it is empty."""
         while not self._parts and not self._has_ended:
             await self._changed()
         return self._parts[0][0] if self._parts else None
 
     async def pass_to(self, sink: Callable[[bytes], bool]) -> None:
-        """Gives what comes of the body to `sink`, at the moment when it comes: until that takes no
-        more, or nothing more comes. What has come already is to be read first."""
+        """Passes the body to `sink` at the moment when it comes, until `sink` takes no more or the
+        body ends. Bytes that have come already must be read first."""
         if not self._parts and not self._has_ended:
             self._sink = sink
             try:
@@ -101,8 +101,8 @@ class HttpConnection(asyncio.Protocol):
                 self._sink = None
 
     async def drained(self) -> None:
-        """Waits a moment for the end of a body that has nothing more to say: the connection can
-        then be used again."""
+        """Waits a moment for the end of a body after its last event, so that the connection can be
+        used again."""
         with suppress(HttpError, asyncio.TimeoutError):
             if not self._has_ended:
                 await asyncio.wait_for(self._skipped(), _TO_END)
@@ -119,8 +119,8 @@ class HttpConnection(asyncio.Protocol):
 
     @property
     def is_silent(self) -> bool:
-        """Whether it is open, and nothing has come on it since the last answer: neither its end,
-        which the loop may not have told yet, nor anything that nobody asked for."""
+        """Whether the connection is open and nothing has come on it since the last answer: neither
+        its end, which the loop may not have reported yet, nor unrequested data."""
         return self.is_open and not _is_readable(self._transport.get_extra_info("socket"))
 
     @property
@@ -147,7 +147,7 @@ class HttpConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._sink is not None and self._is_between_chunks:
-            # Nearly always one chunk has come, whole, which takes no parser.
+            # Nearly always one whole chunk has come, which needs no parser.
             head, start, inside = _chunk_form(len(data))
             if data[start] == head and data[-1] == _LF and data[-2] == _CR:
                 if not self._sink(data[inside]):
@@ -155,7 +155,7 @@ class HttpConnection(asyncio.Protocol):
                 return
         try:
             self._parser.feed_data(data)
-            # A line that has ended behind a chunk is the head of the next.
+            # A complete line after a chunk is the head of the next one.
             self._is_between_chunks = self._has_chunk_ended and data.endswith(b"\r\n")
         except httptools.HttpParserError as error:
             self._fail(f"what it sends is no HTTP: {error}")
@@ -164,7 +164,7 @@ class HttpConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         has_length = self.headers.keys() & {"content-length", "transfer-encoding"}
         if self._has_head and not has_length:
-            self._has_ended = True  # the end of the connection is that of the body
+            self._has_ended = True  # the body ends with the connection
             self._wake()
         self._fail(str(exc) if exc else "it closed the connection")
 
@@ -181,13 +181,13 @@ class HttpConnection(asyncio.Protocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         field, text = name.decode("latin-1").lower(), value.decode("latin-1")
-        if field == "content-encoding" and field in self.headers:  # each on the way has its own
+        if field == "content-encoding" and field in self.headers:  # each hop adds its own
             text = f"{self.headers[field]}, {text}"
         self.headers[field] = text
 
     def on_headers_complete(self) -> None:
         self.status = self._parser.get_status_code()
-        if self.status < 200:  # that of the answer comes later
+        if self.status < 200:  # the headers of the final answer come later
             self.headers = {}
             return
         self._has_head = True
@@ -218,19 +218,19 @@ class HttpConnection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         if self._has_head:
             self._has_ended = True
-            self._keeps_alive = self._parser.should_keep_alive()  # which it knows only here
+            self._keeps_alive = self._parser.should_keep_alive()  # the parser knows it only here
             self._wake()
 
 
 @lru_cache(maxsize=4096)
 def _chunk_form(size: int) -> tuple[bytes, slice, slice]:
-    """What a chunk begins with that has so many bytes in all, where that stands, and where its body
-    does."""
+    """The head of a chunk that has so many bytes in all, the place of the head, and that of the
+    chunk's body."""
     for digits in range(1, len(f"{size:x}") + 1):
         head = b"%x\r\n" % max(size - digits - 4, 0)
         if len(head) == digits + 2 and head[0] != _ZERO:
             return head, slice(len(head)), slice(len(head), -2)
-    return b"\n", slice(0), slice(0)  # there is none of this size
+    return b"\n", slice(0), slice(0)  # no chunk has this size
 
 
 _ZERO, _CR, _LF = b"0\r\n"
@@ -246,7 +246,7 @@ def _is_readable(socket: Any) -> bool:
 
 
 class InflatedBody:
-    """The body of an answer that came compressed, although nobody asked for that: proxies do it.
+    """The body of an answer that came compressed without being asked for, as some proxies do.
 
     A few bytes may become a gigabyte. So a body is inflated in steps, and after each of them other
     streams get a turn.
@@ -277,8 +277,8 @@ class InflatedBody:
         return b""
 
     def _begins_plainly(self, first: int) -> bool:
-        """Whether a body is not compressed: a proxy that has inflated it may leave the word of
-        that. Raises an `HttpError` where nothing here can inflate it."""
+        """Whether a body is not compressed: a proxy that has inflated it may leave the header in
+        place. Raises an `HttpError` for a compression that is not supported."""
         if "gzip" in self._coding or self._coding == "deflate":
             return "gzip" in self._coding and first not in _FIRST_BYTES
         if first in _PLAIN_BYTES:
@@ -286,8 +286,8 @@ class InflatedBody:
         raise HttpError(f"its body is compressed by {self._coding}, which was not asked for")
 
     def _inflated(self, data: bytes) -> bytes:
-        """What a step makes of some bytes; what it leaves of them is the rest."""
-        if self._inflater.eof:  # members of gzip may follow each other, and zeros that pad the last
+        """The output of one step. The input that is left over is kept as the rest."""
+        if self._inflater.eof:  # gzip members may follow each other, with zeros after the last
             data = data.lstrip(b"\0")
             if not data:
                 self._rest = b""
@@ -304,7 +304,7 @@ class InflatedBody:
         return piece
 
     def _without_head(self, data: bytes) -> bytes:
-        """The first step of a body that has no head of zlib's: some call that deflate."""
+        """The first step of a body without zlib's head, which some servers also call deflate."""
         self._inflater = zlib.decompressobj(wbits=-zlib.MAX_WBITS)
         try:
             return self._inflater.decompress(data, _MOST_INFLATED)
@@ -312,19 +312,19 @@ class InflatedBody:
             raise HttpError(f"its compressed body cannot be read: {error}") from None
 
 
-# Of the heads of gzip and zlib.
+# The first bytes of gzip and zlib.
 _FIRST_BYTES = b"\x1f\x78"
 _FIRST_OF_GZIP = _FIRST_BYTES[0]
-# Of events, of JSON and of a byte order mark.
+# The first bytes of events, of JSON and of a byte order mark.
 _PLAIN_BYTES = b"deir:{[ \t\r\n\xef"
-# Some servers write here in which charset a text is.
+# Some servers send the charset of a text in this header.
 _NOT_COMPRESSED = ("identity", "", "none", "utf-8", "utf8")
-# What zlib calls a body that has the head of either.
+# zlib's value for a body with either of the two heads.
 _GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
 
 
 async def body_of(answer: HttpConnection) -> HttpConnection | InflatedBody:
-    """What reads the body of an answer. Some caches forget to say that it is compressed."""
+    """The reader for the body of an answer. Some caches forget to say that it is compressed."""
     codings = [name.strip() for name in answer.headers.get("content-encoding", "").split(",")]
     named = [name for name in map(str.lower, codings) if name not in _NOT_COMPRESSED]
     if not named and await answer.first_byte() == _FIRST_OF_GZIP:
@@ -366,9 +366,8 @@ class HttpClient:
     async def request(
         self, method: str, path: str, body: bytes = b"", more: str = ""
     ) -> HttpConnection:
-        """The answer, once its head is here. It must be given back, with `release`. `more` are
-        lines of the head that this request alone has. A body is JSON where they do not say what it
-        is."""
+        """The answer, once its head has come. It must be given back with `release`. `more` are
+        header lines for this request only. A body is JSON unless they name another type."""
         if "content-type:" not in more:
             more += "content-type: application/json\r\n"
         head = f"{method} {self._path}{path} HTTP/1.1\r\n{self._head}{more}"
@@ -379,8 +378,8 @@ class HttpClient:
             try:
                 return await self._ask(idle, request)
             except HttpError:
-                # The server may have closed it a moment before, or have read the request and died:
-                # nobody can tell, so only what changes nothing is sent again.
+                # The server may have closed it a moment before, or have read the request and died.
+                # Which one is unknown, so only a request that changes nothing is sent again.
                 if idle.status or method != "GET":
                     raise
         return await self._ask(await self._connected(), request)
@@ -402,8 +401,8 @@ class HttpClient:
 
     @property
     def starts(self) -> int:
-        """How often the server may have been started: as long as a connection is open it is the
-        same process, and when none is, the next one may be to another."""
+        """How often the server may have been started. As long as a connection is open, it is the
+        same process; when none is open, the next one may be to another."""
         return self._starts + (not any(connection.is_open for connection in self._connections))
 
     def release(self, answer: HttpConnection) -> None:

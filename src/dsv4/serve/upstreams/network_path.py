@@ -1,6 +1,6 @@
 """The way to a server: directly or through a proxy, and the certificates that are trusted.
 
-Without a setting, the variables say it that other programs read too: `HTTPS_PROXY`, `HTTP_PROXY`,
+Without a setting, the variables count that other programs read too: `HTTPS_PROXY`, `HTTP_PROXY`,
 `ALL_PROXY` and `NO_PROXY`, and for certificates OpenSSL's own, `SSL_CERT_FILE` and `SSL_CERT_DIR`.
 """
 
@@ -17,7 +17,7 @@ from urllib.request import getproxies_environment, proxy_bypass
 from dsv4.serve.settings import SettingError, Settings, is_url, without_password
 
 _PORTS = {"http": 80, "https": 443}
-# No head of a proxy's answer is this large.
+# No proxy's answer has a head this large.
 _MAX_HEAD = 64 * 1024
 
 ProtocolT = TypeVar("ProtocolT", bound=asyncio.Protocol)
@@ -40,14 +40,14 @@ class NetworkPath:
 
     @property
     def target(self) -> str:
-        """What stands before the path in a request: a proxy must know where to."""
+        """The part before the path in a request: a proxy needs the server's address there."""
         if self._proxy is None or self._tls is not None:
             return ""
         return f"http://{_authority(self._server)}"
 
     @property
     def headers(self) -> dict[str, str]:
-        """What every request says to a proxy that reads it."""
+        """The headers for a proxy that reads the requests."""
         return self._authorization if self.target else {}
 
     @property
@@ -80,7 +80,7 @@ class NetworkPath:
 
 
 class _Tunnel(asyncio.Protocol):
-    """A connection to a proxy, until it is one to the server behind."""
+    """A connection to a proxy, until it leads to the server behind it."""
 
     def __init__(self) -> None:
         self._transport: Any = None
@@ -88,7 +88,7 @@ class _Tunnel(asyncio.Protocol):
         self._answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     async def open(self, authority: str, headers: dict[str, str]) -> None:
-        """Asks for the way to a server. Raises a `ProxyError` where there is none."""
+        """Asks the proxy for a connection to a server. Raises a `ProxyError` if it refuses."""
         lines = [f"CONNECT {authority} HTTP/1.1", f"host: {authority}"]
         lines += [f"{name}: {value}" for name, value in headers.items()]
         self._transport.write("".join(f"{line}\r\n" for line in [*lines, ""]).encode())
@@ -116,7 +116,7 @@ def _authority(server: SplitResult) -> str:
 
 
 def basic_authorization(parts: SplitResult) -> str:
-    """The user and the password of a URL, as a header has them."""
+    """The user and the password of a URL, as the value of a header."""
     pair = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
     return f"Basic {base64.b64encode(pair.encode()).decode()}"
 
@@ -152,7 +152,8 @@ def is_loopback(address: str) -> bool:
 
 
 def _trust(file: str | None) -> ssl.SSLContext:
-    """What servers must show: a certificate of the system's authorities, or of the file's."""
+    """A TLS context: servers must show a certificate of the system's authorities, or of the
+    file's."""
     context = ssl.create_default_context()
     try:
         if file is not None:

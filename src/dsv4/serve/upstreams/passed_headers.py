@@ -7,22 +7,22 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-# What may stand in each of them. All others stay here.
+# The headers, and the values allowed in each. All others are dropped.
 PASSED_HEADERS: Mapping[str, re.Pattern[str]] = {
     "traceparent": re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}"),
-    # Only what may stand in a header, and no more than the standard asks to keep.
+    # Only characters allowed in a header, and no more than the standard asks to keep.
     "tracestate": re.compile(r"[\x20-\x7e]{1,512}"),
-    # What a client calls its request: it stands in the log, here and there.
+    # The client's name for its request: it is in the gateway's log and in the backend's.
     "x-request-id": re.compile(r"[\w.:/+=@-]{1,128}", re.ASCII),
 }
-# Those that say nothing without another.
+# Headers that mean nothing without another.
 _BELONGS_TO = {"tracestate": "traceparent"}
 
 _passed_on: ContextVar[str] = ContextVar("dsv4_passed_headers", default="")
 
 
 def client_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """Those of a client's headers that are passed on, where they are what they should be."""
+    """The client's headers that are passed on, where their values are valid."""
     found = {
         name: headers[name]
         for name, pattern in PASSED_HEADERS.items()
@@ -32,13 +32,13 @@ def client_headers(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def passed_headers() -> str:
-    """The lines of a request's head that the request of a client adds."""
+    """The header lines that the current client's request adds to requests to the backend."""
     return _passed_on.get()
 
 
 @contextmanager
 def passing_on(headers: Mapping[str, str]) -> Iterator[None]:
-    """Lets requests to the backend have these headers, beside those that they have already."""
+    """Adds these headers to requests to the backend, beside those that are already added."""
     lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
     token = _passed_on.set(_passed_on.get() + lines)
     try:

@@ -6,41 +6,40 @@ import re
 
 from dsv4.serve.backend import BackendError
 
-# The experts of a long answer take 60 MB. No server sends a longer event; one that does is not
-# sending events.
+# The experts of a long answer take 60 MB. No server sends a longer event: such data is not events.
 LONGEST_EVENT = 64 * 1024 * 1024
 
 
-# What is in the name of an event that is a failure: `error`, `response.failed`.
+# Part of the name of an event that is a failure: `error`, `response.failed`.
 _FAILURE = re.compile(rb"error|exception|fail", re.IGNORECASE)
-# The end of a stream; the spellings that servers send in its place, with the name of the field
-# where the answer is JSON; and the names of events with nothing in them that stand for it.
+# The end of a stream; other spellings of it, with the name of the field where the answer is JSON;
+# and the names of empty events that stand for it.
 DONE = b"[DONE]"
 END_WORD = re.compile(rb"""(data:)?[\s"'\[<]*(done|end|eo[fs])[\s"'\]>.\0]*""", re.IGNORECASE)
 _ENDS = re.compile(rb"event:\s*(done|end|completed?|finish(ed)?|close)\s*", re.IGNORECASE)
 _NOTHING = (b"", b"{}")
-# As programs write the field that read it in any case and with spaces around the name.
+# The field's name in any case and with spaces around it: programs that read it so also write it so.
 _DATA = re.compile(rb"data\s*: ?", re.IGNORECASE)
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # As a number, which is found in an eighth of the time.
 _CR = ord("\r")
-# No field of an event begins so, but JSON and the pages of proxies do.
+# No field of an event begins like this, but JSON and the error pages of proxies do.
 _NO_FIELD = (b"{", b"[", b"<")
-# Comments and fields that have nothing of an answer. In any other line an object is an event whose
-# field was damaged.
+# Comments and fields that are not a part of an answer. In any other line, an object is an event
+# whose field name was damaged.
 _OTHER_FIELDS = (b":", b"id:", b"retry:")
 
 
 class ErrorData(bytes):
-    """The data of an event that is named a failure, whatever it has in it."""
+    """The data of an event whose name marks a failure, whatever it contains."""
 
 
 class SseReader:
-    """Bytes in, the data of each complete event out.
+    """Takes bytes, and returns the data of each complete event.
 
-    Line ends may be LF, CRLF or CR, and may be cut anywhere; comments and other fields are passed
-    over; the data of several lines is one event. Of the names of events, those of failures mean
-    something here; some servers write a field `error` in place of data.
+    Line ends may be LF, CRLF or CR, and may be cut anywhere; comments and other fields are skipped;
+    data on several lines is one event. Only event names of failures and of the end are read; some
+    servers write a field `error` in place of data.
     """
 
     def __init__(self) -> None:
@@ -54,17 +53,17 @@ class SseReader:
 
     @property
     def held_size(self) -> int:
-        """How many bytes have come of the next event."""
+        """How many bytes of the next event have come."""
         return self._rest_size + self._data_size
 
     @property
     def is_between_events(self) -> bool:
-        """Whether nothing has come of the next event."""
+        """Whether nothing of the next event has come."""
         return not (self._rest or self._data or self._is_error or self._is_end or self._after_cr)
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """The data of the events that `chunk` completes."""
-        if (  # what nearly all chunks are: one event, whole, on one line
+        if (  # nearly all chunks: one event, whole, on one line
             self.is_between_events
             and chunk.startswith(b"data: ")
             and chunk.endswith(b"\n\n")
@@ -96,15 +95,14 @@ class SseReader:
                 self._add(line[6:] if line.startswith(b"data: ") else line[5:])
             else:
                 self._read_field(line)
-            # Nothing belongs to it, so no blank line is waited for, which may be lost.
+            # The end has no more lines, so it does not wait for its blank line, which may be lost.
             if len(self._data) == 1 and self._data[0].strip() == DONE:
                 events += self._dispatched()
         return events
 
     def _begins_anew(self, line: bytes) -> bool:
-        """Whether a line begins another event, although none has ended the one before: some servers
-        send no blank lines. In JSON nothing can follow the end of an object or a list but its
-        end."""
+        """Whether a line begins another event although no blank line ended the one before, as some
+        servers send none. In JSON, only its end can follow the end of an object or a list."""
         data = _DATA.sub(b"", line, count=1).lstrip() if _DATA.match(line) else line.lstrip()
         is_end = _ENDS.fullmatch(line) or END_WORD.fullmatch(data)
         begins = data.startswith((b"{", b"[", b'"')) or is_end
@@ -128,7 +126,7 @@ class SseReader:
             raise BackendError("the backend sent an event without an end")
 
     def _read_field(self, line: bytes) -> None:
-        """A line that does not begin as nearly all do."""
+        """Reads a line that does not begin with `data:`."""
         if line.startswith(b"event:"):
             self._is_error = bool(_FAILURE.search(line, 6))
             self._is_end = bool(_ENDS.fullmatch(line))

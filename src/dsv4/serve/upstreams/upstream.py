@@ -20,12 +20,12 @@ from dsv4.serve.upstreams.http_client import HttpClient, HttpConnection, HttpErr
 from dsv4.serve.upstreams.passed_headers import passed_headers
 from dsv4.serve.upstreams.upstream_failures import failure, is_misconfigured
 
-# The types of what may be a stream: some servers say nothing, or what their frameworks say of a
-# page, and some send an answer, or an error, whole.
+# The content types of possible streams: some servers send none, or their framework's default for
+# pages; some send an answer, or an error, whole.
 _STREAM_TYPES = re.compile(r"|\*/\*|text/.*|.*(json|stream).*", re.IGNORECASE)
 # No list of models is this large.
 _MAX_ANSWER = 64 * 1024 * 1024
-# What to ask for, found out when it is asked: a body, or the JSON of one.
+# Makes the body of a request, at the time when it is sent: an object, or its JSON.
 RequestBody: TypeAlias = Callable[[], Awaitable[JsonObject | bytes]]
 
 
@@ -43,11 +43,11 @@ class Upstream:
 
     @property
     def starts(self) -> int:
-        """Another number than before where the server may have been restarted meanwhile."""
+        """A number that changes where the server may have been restarted."""
         return self._client.starts
 
     async def ask(self, path: str, body: JsonObject | None = None) -> JsonObject:
-        """The JSON object of a GET, or of a POST of `body`; an empty one where it is no object."""
+        """The JSON object of a GET, or of a POST of `body`; an empty one if it is not an object."""
         data = None if body is None else json.dumps(body).encode()
         try:
             value = json.loads(await self.text(path, data))
@@ -75,7 +75,7 @@ class Upstream:
     async def _answer_to(
         self, method: str, path: str, data: bytes
     ) -> AsyncIterator[HttpConnection]:
-        """The answer to a request that belongs to a client's, as it comes."""
+        """The answer to a request made for a client's, as it comes."""
         try:
             answer = await self._client.request(method, path, data, passed_headers())
         except (HttpError, asyncio.TimeoutError, OSError) as error:
@@ -99,11 +99,11 @@ class Upstream:
     def chunks(
         self, path: str, make_body: RequestBody, read_event: ReadEvent, *, by_form: bool = False
     ) -> Chunks:
-        """What `read_event` makes of each event that a POST is answered with.
+        """The pieces that `read_event` reads from the events of the answer to a POST.
 
-        Every token passes here. So backends give what reads their events, in place of a loop of
-        their own around this one: each would take as long again. With `by_form`, it reads an event
-        as it read those before with another text, and is not asked again.
+        Every token passes here. So backends pass in a function for their events, in place of a loop
+        of their own around this one, which would take as long again. `by_form` says that it reads
+        events that differ only in their text alike, so it is not called for each.
         """
         reader = ChunkReader(read_event, self._key, by_form=by_form)
         return AnswerChunks(lambda: self._opened(path, make_body), reader)

@@ -1,5 +1,5 @@
-"""What an answer of the backend means that is a failure: whose it is, whether another try may
-help, and what the client is told.
+"""The meaning of a backend's answer that is a failure: whose fault it is, whether another try may
+help, and the error for the client.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from email.utils import parsedate_to_datetime
 from dsv4.api.request_fields import JsonObject
 from dsv4.serve.backend import BackendError, BackendOverflow, read_digits, read_number, read_object
 
-# Clients give up where they are told to wait for long, and a backend may say anything.
+# Clients give up if they are told to wait for long, and a backend may name any time.
 LONGEST_WAIT = 60.0
 
-# What is between the gateway and its backend: nothing that a client could do about it, and the
-# backend's own words may quote the gateway's key. By status.
+# Problems between the gateway and its backend, by status. A client can do nothing about them, and
+# the backend's own message may quote the gateway's key.
 _MISCONFIGURED = {
     401: "the backend refuses the gateway's key: see `upstream_key_file`",
     403: "the backend refuses the gateway's key: see `upstream_key_file`",
@@ -25,21 +25,21 @@ _MISCONFIGURED = {
     407: "a proxy before the backend asks for a password: see `upstream`",
 }
 _REDIRECTED = "the backend redirects to another address: see `upstream`"
-# Load is for the client to wait for; a request that the backend refuses is the client's own;
-# everything else is ours and the backend's.
+# The client can wait for load to pass. A request that the backend refuses is the client's fault;
+# everything else is the gateway's or the backend's.
 _STATUSES = {429: 429, 503: 503, 529: 503, 400: 400, 402: 402, 413: 400, 422: 400}
-# What an error of the status 404 says that is about the client's model, and not about a route.
+# The message of a 404 that is about the client's model, and not about a route.
 _NO_MODEL = re.compile(r"\bmodels?\b", re.IGNORECASE)
 _LOAD_WORDS = {"rate_limit": 429, "overloaded": 503}
 
-# How servers say that a prompt is too long: OpenAI, DeepSeek and vLLM, SGLang, llama.cpp.
+# The errors for a prompt that is too long: of OpenAI, DeepSeek and vLLM, SGLang, llama.cpp.
 _OVERFLOW_CODES = ("context_length_exceeded", "exceed_context_size_error")
 _OVERFLOW = re.compile(
     r"maximum context length|context[ _](?:length|size|window)|maximum input length"
     r"|prompt is too long|too many tokens|longer than the (?:maximum )?model",
     re.IGNORECASE,
 )
-# The bound, and what was found: named, or by its place in the sentence.
+# The limit, and the length of the prompt: by name, or by its place in the sentence.
 _LIMIT = re.compile(
     r"(?:context[ _](?:length|size|window)|max_model_len|maximum input length|maximum)"
     r"\D{0,30}?(\d[\d,]*)",
@@ -48,7 +48,7 @@ _LIMIT = re.compile(
 _NUMBER = re.compile(r"\d[\d,]*")
 
 
-# Of any other route a server may say that it, or what it is about, is not there.
+# On other routes a server may use these for the route, or for an object in it.
 _MAY_BE_MISSING = (404, 405)
 
 
@@ -59,7 +59,8 @@ def is_misconfigured(status: int) -> bool:
 
 
 def failure(status: int, headers: Mapping[str, str], body: str, key: str | None) -> BackendError:
-    """The error for an answer with this status. `key` is the gateway's own, which is never told."""
+    """The error for an answer with this status. `key` is the gateway's own, which is never
+    shown."""
     if 300 <= status < 400:
         return BackendError(f"{_REDIRECTED} (status {status})", final=True)
     error = _error_object(body)
@@ -76,7 +77,7 @@ def failure(status: int, headers: Mapping[str, str], body: str, key: str | None)
 
 
 def overflow_of(fields: JsonObject, text: str) -> BackendOverflow | None:
-    """The error for a prompt that is too long for the backend, if that is what it says."""
+    """The error for a prompt that is too long for the backend, if the answer says so."""
     kinds = (fields.get("code"), fields.get("type"), fields.get("error_type"))
     if not (any(kind in _OVERFLOW_CODES for kind in kinds) or _OVERFLOW.search(text)):
         return None
@@ -94,7 +95,7 @@ def _value(number: str) -> int:
 
 
 def told_failure(value: object, key: str | None) -> BackendError:
-    """The error for what a server says in an answer that has begun as if nothing were wrong."""
+    """The error for a failure that a server reports in an answer that began normally."""
     text = _without_key(error_text(value), key)
     fields = value if isinstance(value, dict) else {}
     if overflow := overflow_of(fields, text):
@@ -103,7 +104,7 @@ def told_failure(value: object, key: str | None) -> BackendError:
 
 
 def _told_status(fields: JsonObject) -> int:
-    """The status to answer with: servers have that of their own in many places, or a word."""
+    """The status to answer with: servers report theirs in various fields, or as a word."""
     for name in ("code", "status", "status_code"):
         code = read_digits(fields.get(name))
         if code in _STATUSES:
@@ -117,7 +118,7 @@ def _without_key(text: str, key: str | None) -> str:
 
 
 def _error_object(body: str) -> JsonObject:
-    """What a body says of an error, by the names of any server."""
+    """The error in a body, under the names of any server."""
     fields = read_object(body)
     if fields is None:
         return {}
@@ -125,12 +126,12 @@ def _error_object(body: str) -> JsonObject:
     return error if isinstance(error, dict) else {"message": error}
 
 
-# Where errors have their words, in the order of how much they say.
+# Fields of an error that may hold its message, the most informative first.
 _WORDS = ("message", "detail", "msg", "error", "errors", "response", "type", "code")
 
 
 def error_text(error: object) -> str:
-    """What an error says, and not too much of it: as text, or in the fields of any server."""
+    """The message of an error, shortened: a text, or from the fields of any server."""
     text = error
     while isinstance(text, (dict, list)):
         inner = text[:1] if isinstance(text, list) else [text[n] for n in _WORDS if text.get(n)]
@@ -141,7 +142,7 @@ def error_text(error: object) -> str:
 
 
 def waiting_time(text: str) -> float | None:
-    """How many seconds a `Retry-After` asks to wait: it has a number or a date. None for neither,
+    """The seconds to wait by a `Retry-After`, which has a number or a date. None for anything else,
     and never longer than clients wait."""
     try:
         is_number = text.strip().isdecimal()

@@ -1,7 +1,7 @@
-"""Events that are like one before, but for their text or their one id: nearly all of an answer.
+"""Events that differ from one before only in their text or their one id: nearly all of an answer.
 
-To read one as JSON is a third of what the gateway itself does with a chunk. So what stands around
-the text of an event is kept, and an event with the same around it is read by what is between.
+Reading one as JSON is a third of the gateway's own work on a chunk. So the bytes around the text of
+an event are kept, and in an event with the same bytes only the text between them is read.
 """
 
 from __future__ import annotations
@@ -12,39 +12,39 @@ from typing import Any, TypeAlias
 
 from dsv4.serve.backend import Chunk, PlainText
 
-# Makes a piece of a text, and of the digits of an id.
+# Makes a piece from a text and the digits of an id.
 MakeChunk: TypeAlias = Callable[[str, bytes], Chunk]
 # No id has more digits.
 _MOST_DIGITS = 9
-# What a form is tried with before it is used.
+# The text and id that a form is tried with before it is used.
 _TRIED = ("tried", b"1")
 
 
 class EventForm:
-    """What the bytes of an event have before its text, after it, and between it and its id, where
-    it has one."""
+    """The bytes of an event before its text, after it, and between it and its id, where it has
+    one."""
 
     __slots__ = ("_after", "_before", "_between", "_end", "_place", "_start", "field", "make")
 
     def __init__(
         self, before: bytes, after: bytes, between: bytes, make: MakeChunk, field: str
     ) -> None:
-        """`field` is that of a delta which is the text; empty where that is a completion's."""
+        """`field` is the field of a delta that has the text; empty where it is a completion's."""
         self._before = before
         self._after = after
         self._between = between
-        # To compare a slice takes less than to ask what bytes begin with.
+        # Comparing a slice is faster than `startswith`.
         self._start, self._end = slice(len(before)), slice(-len(after), None)
         self._place = slice(len(before), -len(after))
         self.make = make
         self.field = field
 
     def fits(self, data: bytes) -> bool:
-        """Whether the same stands around another text."""
+        """Whether the same bytes stand around another text."""
         return data[self._start] == self._before and data[self._end] == self._after
 
     def read(self, data: bytes) -> PlainText | None:
-        """The text of an event; None where that takes the usual way."""
+        """The text of an event; None where the event must be read in the usual way."""
         if data[self._start] != self._before or data[self._end] != self._after:
             return None
         written, number = data[self._place], b""
@@ -72,8 +72,8 @@ _ZERO = ord("0")
 
 
 def _unescaped(text: str) -> str:
-    """What stands in the quotes of a JSON text. Empty where it is no such text, or is to be read in
-    the usual way: half of a pair may be in it."""
+    """The text of a JSON string without its quotes. Empty where it is not one, or must be read in
+    the usual way because it may have half of a pair."""
     if "\\u" in text:
         return ""
     try:
@@ -84,8 +84,8 @@ def _unescaped(text: str) -> str:
 
 
 def event_form(data: bytes, chunk: Chunk, read: Callable[[bytes], object]) -> EventForm | None:
-    """The form of an event that brought a piece; None if it has none that is certain. `read` reads
-    one more: what it reads of the same form must be what the form says."""
+    """The form of the event that brought a piece; None if it is not certain. `read` reads one more
+    event of that form, which must give the piece that the form makes."""
     make, text, field = _maker(chunk)
     before, found, after = data.partition(b'"%b"' % text.encode("utf-8", "replace"))
     between = b""
@@ -100,7 +100,7 @@ def event_form(data: bytes, chunk: Chunk, read: Callable[[bytes], object]) -> Ev
 
 
 def _maker(chunk: Chunk) -> tuple[MakeChunk, str, str]:
-    """What makes pieces like one, the text of that, and the field of a delta that it is."""
+    """The function that makes pieces like this one, the text of this one, and the delta's field."""
     delta: Mapping[str, Any] = chunk.delta or {}
     if len(delta) == 1:
         [(name, text)] = delta.items()
