@@ -1,5 +1,4 @@
-"""What the gateway finds out about the engines behind it: the model, grammars, images, whether they
-answer.
+"""Finds out about the engines behind the gateway: model, grammars, images, and whether they answer.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from dsv4.tokens import Tokenizer
 
 
 def no_images(dialect: Dialect, tokenizer: Tokenizer | None) -> ImageSupport | None:
-    """Why no engine is sent any, whatever it can; None where it can be asked."""
+    """The reason why no engine can be sent images; None where the engines must be asked."""
     if dialect.image_token is None:
         return ImageSupport(False, f"{dialect} has none: {DIALECTS_WITH_IMAGES} has")
     if tokenizer is None:
@@ -29,7 +28,7 @@ def no_images(dialect: Dialect, tokenizer: Tokenizer | None) -> ImageSupport | N
     return None
 
 
-# What is done with images that are only an address.
+# The treatment of images that are only an address, by setting.
 _ADDRESSES = {
     "refuse": "addresses are refused (--image-urls)",
     "pass": "the engine fetches addresses",
@@ -39,7 +38,7 @@ _UNREAD = {"replace": "replaced by a text", "refuse": "refused"}
 
 
 def images_in_words(dialect: Dialect, settings: Settings, support: ImageSupport) -> str:
-    """What is said of images at the start; nothing where the dialect has none."""
+    """The sentence about images at the start; empty where the dialect has none."""
     if dialect.image_token is None:
         return ""
     if support.reads:
@@ -48,7 +47,7 @@ def images_in_words(dialect: Dialect, settings: Settings, support: ImageSupport)
 
 
 async def asked_support(engine: Engine, seconds: float) -> ImageSupport | None:
-    """What an engine says; None where it does not answer."""
+    """An engine's answer; None where it does not answer."""
     backend = engine.backend
     if not isinstance(backend, ImageBackend):
         return ImageSupport(False, "a backend of this kind takes none")
@@ -59,7 +58,7 @@ async def asked_support(engine: Engine, seconds: float) -> ImageSupport | None:
 
 
 def common_support(answers: Sequence[ImageSupport | None]) -> ImageSupport | None:
-    """What holds for all engines that answered; None where none has."""
+    """The support that all engines have that answered; None where none has answered."""
     supports = [support for support in answers if support is not None]
     refusal = next((support for support in supports if not support.reads), None)
     if refusal is not None or not supports:
@@ -71,14 +70,14 @@ _GRAMMAR_NOTES = {
     "server": "the backend applies grammars after the reasoning: it has a reasoning parser",
     None: "the backend applies no grammars: forms of answers are asked for, but not enforced",
 }
-# For so many seconds it is not asked again whether the backend answers.
+# The backend's readiness is checked again after so many seconds.
 _READY_FOR = 1.0
-# After so many seconds an engine is asked about images again that gave no answer.
+# An engine that did not answer about images is asked again after so many seconds.
 _ASK_AGAIN_AFTER = 30.0
 
 
 class BackendWatch:
-    """Asks the engines, and tells the model and the healer what they are."""
+    """Asks the engines about themselves, and tells the model and the healer."""
 
     def __init__(
         self, settings: Settings, engines: EnginePool, model: ServedModel, healer: Healer
@@ -89,13 +88,14 @@ class BackendWatch:
         self._healer = healer
         self._healer.meet(model.dialect, ())
         self._ready_until = 0.0
-        self.grammar_note = ""  # what users should know of the backend's grammars
+        self.grammar_note = ""  # a remark on the backend's grammars, for users
         self.image_support = ImageSupport(False, "the backend has not answered yet")
-        # A chat server gets them as they are.
+        # A chat server gets images unchanged.
         self._ask_for_images_at = math.inf if is_chat(engines.first.backend) else 0.0
 
     async def meet(self) -> None:
-        """Asks for the model and what else must be known, unless it has answered before."""
+        """Asks for the model and everything else that must be known, unless it has answered
+        before."""
         if not self._model.is_known:
             models = await self._engines.models()
             self._model.note(models)
@@ -105,8 +105,8 @@ class BackendWatch:
             await self.check_images()
 
     async def _check_grammars(self) -> None:
-        """Asks a backend that must be asked. One that takes long is asked again when a request
-        needs to know."""
+        """Asks a backend that must be asked. If it takes long, it is asked again when a request
+        needs the answer."""
         for engine in self._engines.engines:
             backend = engine.backend
             if isinstance(backend, ProbedBackend):
@@ -116,9 +116,9 @@ class BackendWatch:
                     self.grammar_note = _GRAMMAR_NOTES.get(scope, "")
 
     async def check_images(self) -> None:
-        """Asks every engine whether it takes images: all must, because any may get a request. One
-        that was asked before is asked again only if it may have been restarted, and one that is
-        down is not asked."""
+        """Asks every engine whether it takes images: all must, because any may get a request. An
+        engine that was asked is asked again only if it may have been restarted; one that is down is
+        not asked."""
         self._ask_for_images_at = time.monotonic() + _ASK_AGAIN_AFTER
         support = no_images(self._model.dialect, self._model.tokenizer)
         if support is None:
@@ -132,7 +132,7 @@ class BackendWatch:
             self._model.note_images(support)
 
     async def is_ready(self) -> bool:
-        """Whether the backend answers: any of the engines, which are asked all the time."""
+        """Whether the backend answers: any of the engines, which are asked continuously."""
         if self._engines.chooses:
             return self._engines.is_ready
         now = time.monotonic()
@@ -146,7 +146,7 @@ class BackendWatch:
         return True
 
     async def look_after(self) -> None:
-        """Asks several engines again and again whether they are there."""
+        """Asks several engines continuously whether they answer."""
         while True:
             await asyncio.sleep(self._settings.probe_interval)
             if self._engines.chooses and self._model.is_known:

@@ -1,4 +1,4 @@
-"""The events of a chat answer, in whatever form a server writes them: what each choice adds."""
+"""The events of a chat answer, whatever the form of the server: the parts that each choice adds."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ from dsv4.serve.heal.unknown_fields import OUTSIDE, unread
 
 # Fields whose names contain one of these hold counts: `usageMetadata`, `token_usage`, `stats`.
 _LIKE_USAGE = re.compile("usage|meta|stats", re.IGNORECASE)
-# What a choice may have besides a delta.
+# Fields that a choice may have besides a delta.
 _BESIDE = (*BESIDE_DELTAS, "text")
 _OTHERS = frozenset((*_BESIDE, "message"))
-# What stands for the number of a choice before there is one.
+# Stands for the number of a choice before there is one.
 _NO_NUMBER = -1
-# Where a reason stands. `stop_reason` is vLLM's for a stop string too, but beside the first.
+# Fields for a reason. `stop_reason` is vLLM's for a stop string too, but then beside the first.
 _REASONS = ("finish_reason", "stop_reason", "done_reason")
 _ENDS = frozenset(_REASONS)
-# Where an event of another route has its text.
+# Fields in which an event of another route has its text.
 _OTHER_ROUTES = (*OUTSIDE, "event.result", "event.data", "event.token")
 
 
 class ChatEvents:
     """Reads the events of one answer.
 
-    One choice was asked for. What servers send under another number is a part of the same answer,
-    or says it once more: `OtherChoice`. A message behind deltas says it all: `LastMessage`.
+    One choice was asked for. Content under another number is a part of the same answer, or repeats
+    it: `OtherChoice`. A message after deltas repeats all of it: `LastMessage`.
     """
 
     def __init__(self) -> None:
-        self._number = _NO_NUMBER  # of the choice that says something first
-        # Whether it is deltas that say something, and not messages in their place; None until then.
+        self._number = _NO_NUMBER  # of the first choice with content
+        # Whether the content comes in deltas, and not in messages in their place; None until then.
         self._has_deltas: bool | None = None
-        self._is_in_text = False  # behind the first delta, and before a reason for the end
+        self._is_in_text = False  # after the first delta, and before a finish reason
 
     def read(self, event: JsonObject) -> Chunk | list[Chunk]:
-        """What an event says. Raises a `TypeError` or the like for one of another form."""
+        """The pieces in an event. Raises a `TypeError` or the like for an event of another form."""
         choices = event.get("choices")
         if type(choices) is list and len(choices) == 1 and self._is_in_text:
             choice = choices[0]
@@ -74,18 +74,18 @@ class ChatEvents:
 
     def _of_choice(self, fields: JsonObject, event: JsonObject) -> list[Chunk]:
         choice = with_known_names(fields)
-        number = read_digits(choice.get("index")) or 0  # a server that gives none has one
+        number = read_digits(choice.get("index")) or 0  # a choice without a number is the only one
         said = self._said(choice)
         if said and self._number == _NO_NUMBER:
             self._number = number
         if self._number not in (_NO_NUMBER, number):
-            other = number or self._number  # 0 stands for the first one that said something
+            other = number or self._number  # 0 stands for the first choice with content
             said = [
                 delta if isinstance(delta, LastMessage) else OtherChoice(other, delta)
                 for delta in said
             ]
         others = unread(choice, "choice")
-        if said:  # one of the others may be what was read
+        if said:  # one of the others may be the part that was read
             others = {name: others[name] for name in OUTSIDE if name in others}
         if others or not said:
             said = [*said, others]
@@ -96,8 +96,8 @@ class ChatEvents:
         return chunks
 
     def _said(self, choice: JsonObject) -> list[JsonObject]:
-        """What a choice adds: a delta; or a whole message, in an answer that is one event; or a
-        text, of a server that takes every route for completions."""
+        """The parts that a choice adds: a delta; a whole message, in an answer that is one event;
+        or a text, from a server that treats every route as completions."""
         said: list[JsonObject] = []
         delta, message = _without_role(choice.get("delta")), _without_role(choice.get("message"))
         if not (speaks(delta) or speaks(message) or any(choice.get(name) for name in _BESIDE)):
@@ -106,7 +106,7 @@ class ChatEvents:
             self._has_deltas = True
             said.append(delta)
         if message:
-            # Beside an empty delta, the end may come before what it repeats.
+            # Beside an empty delta, the end may come before the deltas that it repeats.
             reason = _with_reason(choice, delta, message).get("finish_reason")
             is_end = read_finish(reason) is not None and isinstance(choice.get("delta"), dict)
             says_all = is_end if self._has_deltas is None else self._has_deltas
@@ -126,22 +126,22 @@ class ChatEvents:
 
 @lru_cache(64)
 def _is_usual(names: tuple[str, ...]) -> bool:
-    """Whether an event has its counts and its end, if any, where they belong, by its fields."""
+    """Whether an event has its counts and its end, if any, in the usual fields."""
     others = [name for name in names if name != "usage"]
     return _ENDS.isdisjoint(others) and not any(map(_LIKE_USAGE.search, others))
 
 
 def _said_outside(event: JsonObject) -> JsonObject:
-    """What an event says beside its choices, under names that nobody knows: it may be all that the
-    model says."""
+    """The content of an event beside its choices, under unknown names: it may be the whole
+    answer."""
     fields = {f"event.{name}": value for name, value in event.items()}
     said = {name: fields[name] for name in _OTHER_ROUTES if fields.get(name)}
     return {**said, **unread(event, "event")}
 
 
 def _with_reason(choice: JsonObject, *places: object) -> JsonObject:
-    """A choice with the reason of its end, which some write in its delta, beside the choices, or
-    under a name of other protocols."""
+    """A choice with its finish reason, which some servers write in its delta, beside the choices,
+    or under a name of other protocols."""
     if choice.get("finish_reason"):
         return choice
     for place in places:
@@ -153,7 +153,7 @@ def _with_reason(choice: JsonObject, *places: object) -> JsonObject:
 
 
 def _with_usage(event: JsonObject) -> JsonObject:
-    """An event with its counts where they belong, which some write under another name."""
+    """An event with its counts in the usual field; some servers write them under another name."""
     if event.get("usage") is not None:
         return event
     found = [event[name] for name in event if _LIKE_USAGE.search(name)]
@@ -165,7 +165,7 @@ def _with_usage(event: JsonObject) -> JsonObject:
 
 
 def _without_role(part: JsonObject | None) -> JsonObject:
-    """A delta or a message; nothing for a role alone, which says nothing yet."""
+    """A delta or a message; empty for one with only a role, which has no content yet."""
     return part if part and any(part[name] for name in part if name != "role") else {}
 
 
@@ -177,17 +177,18 @@ def _choices(event: JsonObject) -> Iterator[JsonObject]:
     for choice in choices:
         if not isinstance(choice, dict):
             raise TypeError("a choice is an object")
-        if choice:  # else it says nothing, not even which it is
+        if choice:  # an empty choice has no content, not even a number
             yield choice
 
 
 def _at(number: str, choice: object) -> object:
-    """A choice with the number that it stands under."""
+    """A choice with the number that is its key."""
     return {"index": number, **choice} if isinstance(choice, dict) else choice
 
 
 def _chat_logprobs(value: object) -> tuple[Logprob, ...]:
-    """Those of a choice; none where they have another form: most requests do not ask for them."""
+    """The log-probabilities of a choice; empty where they have another form, because most requests
+    do not ask for them."""
     if not isinstance(value, dict):
         return ()
     try:

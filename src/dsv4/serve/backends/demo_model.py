@@ -42,18 +42,18 @@ from dsv4.serve.markup_ids import markup_ids
 from dsv4.tokens import Tokenizer
 from dsv4.types import AssistantMessageParam, ToolCallParam
 
-# What a prompt asks of the model, read back from the prompt itself.
+# The prompt's task for the model, read back from the prompt itself.
 
 
-# What agents put into a turn beside what the user said.
+# Texts that agents put into a turn beside the user's own.
 _REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class DemoPrompt:
-    """What comes last in a prompt, and what the model may do about it."""
+    """The end of a prompt, and the options that it leaves to the model."""
 
-    text: str  # of the user, reminders aside; empty if a result comes last
+    text: str  # the user's, without reminders; empty if a result comes last
     results: tuple[str, ...]  # of tools, if they come last
     again: str  # the user's text, if a result comes last and it asks for more turns
     tools: tuple[dict[str, Any], ...]  # the function objects
@@ -68,7 +68,7 @@ class DemoPrompt:
 
 
 def read_prompt(prompt: Prompt) -> DemoPrompt:
-    """What the prompt asks."""
+    """The task of the prompt."""
     request = decode(prompt, dialect=prompt.dialect).request
     messages = [each for message in request.messages for each in _with_results(fields_of(message))]
     ending = request.encode().ending
@@ -92,12 +92,12 @@ def read_prompt(prompt: Prompt) -> DemoPrompt:
     )
 
 
-# Behind a call that is malformed, results are read back as a user's text.
+# Behind a malformed call, results are read back as a user's text.
 _RESULT = re.compile(f"{tokens.RESULT_START}(.*?){tokens.RESULT_END}\\s*", re.DOTALL)
 
 
 def _with_results(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """A message, or the results that a user's text begins with and what is left of it."""
+    """A message; or the results at the start of a user's text, and the rest of that text."""
     content = message.get("content") or ""
     if message.get("role") != "user" or not content.startswith(tokens.RESULT_START):
         yield message
@@ -127,13 +127,13 @@ def _last_texts(messages: list[dict[str, Any]]) -> tuple[str, tuple[str, ...]]:
 
 
 def _last_of(texts: list[tuple[str, str]], *, from_tools: bool) -> tuple[str, ...]:
-    """The texts at the end that are all of tools, or none."""
+    """The texts at the end of the list that all are results of tools, or all are not."""
     last = takewhile(lambda each: (each[0] == "tool") is from_tools, reversed(texts))
     return tuple(text for _, text in reversed(list(last)))
 
 
 def asked_again(messages: list[dict[str, Any]]) -> str:
-    """The last text that asks for several turns, if there were fewer after it."""
+    """The last text that asks for several turns, if fewer have followed it."""
     turns = 0
     for message in reversed(messages):
         if message.get("role") == "assistant":
@@ -156,24 +156,24 @@ def _begun_tool(text: str, dialect: Dialect) -> str | None:
     return rest.partition('"')[0] if opening else None
 
 
-# The rules by which it answers.
+# The rules for answers.
 
 
 _RUN = re.compile(r"^[ \t>\"']*RUN: *(.+?)[ \t]*$", re.MULTILINE)
 _CALL = re.compile(r"^[ \t>\"']*CALL: *(\S+) *(\{.*\})?[ \t]*$", re.MULTILINE)
-# How many turns a loop of these has: all but the last call a tool.
+# The number of turns in a loop: each of them calls a tool, except the last.
 _TURNS = re.compile(r"^[ \t>\"']*TURNS: *(\d{1,4})[ \t]*$", re.MULTILINE)
 _TURN = "{turn}"
 _BREAK = re.compile(r"^[ \t>\"']*BREAK: *(\S+)[ \t]*$", re.MULTILINE)
 
-# The names that agents give their shell, most particular first, and its parameter.
+# Agents' names for their shell, the most particular first, with its parameter.
 _SHELLS = ("Bash", "bash", "shell", "exec_command", "run_shell_command", "local_shell", "terminal")
 _COMMANDS = ("command", "cmd")
 
 
 @dataclass(frozen=True, slots=True)
 class DemoAnswer:
-    """A turn of the model. `flaw` names the way in which it is to be malformed."""
+    """A turn of the model. `flaw` names the way in which it is malformed."""
 
     content: str = ""
     reasoning: str = ""
@@ -182,7 +182,7 @@ class DemoAnswer:
 
 
 def answer_to(task: DemoPrompt, tokens: int | None) -> DemoAnswer:
-    """What the demo model says. `tokens` is the length of the prompt, where it is known."""
+    """The answer of the demo model. `tokens` is the length of the prompt, where it is known."""
     if task.again:
         task = replace(task, text=task.again, results=())
     elif _TURNS.search(task.text):
@@ -278,7 +278,7 @@ def _default_answer(task: DemoPrompt, tokens: int | None) -> str:
 # The smallest JSON value that fits a schema, as far as it can be found without a search.
 
 _MAX_DEPTH = 32
-# A value has no more parts, whatever its schema asks for: letters, items and members.
+# A value has no more parts (letters, items and members), whatever its schema asks for.
 _MAX_PARTS = 10_000
 _EMPTY = {"boolean": False, "null": None}
 
@@ -328,13 +328,13 @@ class _SmallestValues:
         return _number(schema) if kind in ("integer", "number") else _EMPTY.get(kind)
 
     def _take(self, least: object) -> int:
-        """As many parts as a schema asks for, of those that are left."""
+        """The number of parts that a schema asks for, as far as any are left."""
         count = min(max(least, 0), max(self._parts_left, 0)) if isinstance(least, int) else 0
         self._parts_left -= count
         return count
 
     def _merged(self, schema: Schema) -> Schema:
-        """What a schema says together with all that it refers to and lists under `allOf`."""
+        """A schema merged with those that it refers to and those that it lists under `allOf`."""
         parts = conjunction(schema, self._root)
         fields = {keyword: part[keyword] for part in reversed(parts) for keyword in part}
         fields["properties"] = {
@@ -365,7 +365,7 @@ def write_answer(answer: DemoAnswer, task: DemoPrompt) -> str:
 
 
 def _model_text(answer: DemoAnswer, task: DemoPrompt) -> str:
-    """The answer's own text, without what the prompt has written of it already."""
+    """The answer's own text, without the part that the prompt has already."""
     calls: list[ToolCallParam] = [
         {"id": f"call_{n}", "type": "function", "function": {"name": name, "arguments": arguments}}
         for n, (name, arguments) in enumerate(answer.calls)
@@ -415,7 +415,7 @@ def _with_plain_bars(text: str, dialect: Dialect) -> str:
 
 
 def _cut(text: str, dialect: Dialect) -> str:
-    """It ends in the middle of an argument."""
+    """The text ends in the middle of an argument."""
     closer = text.rfind(str(dialect.tags.parameter_close))
     return text[: max(closer - 2, 0)] if closer > 0 else text[: len(text) // 2]
 
@@ -438,7 +438,7 @@ BREAKERS: dict[str, Callable[[str, Dialect], str]] = {
 
 
 DEMO_MODEL = Model("dsv4-demo", 1_048_576)
-# Characters of a piece, where there is no vocabulary to cut by.
+# Characters in a piece, where there is no vocabulary to split by.
 _PIECE_LENGTH = 4
 
 
@@ -453,7 +453,7 @@ class DemoBackend(Backend):
         self._wait = 1 / pace if pace else 0.0
 
     async def stream(self, prompt: Prompt, ids: Sequence[int] | None, options: Options) -> Chunks:
-        # It sees what a model sees: ids, and nothing that they do not tell.
+        # It sees what a model sees: ids, and nothing beyond them.
         if ids is not None and self._tokenizer is not None:
             prompt = self._tokenizer.prompt(ids)
         task = await asyncio.to_thread(read_prompt, prompt)
@@ -467,7 +467,7 @@ class DemoBackend(Backend):
             await asyncio.sleep(max(due - loop.time(), 0))
             yield piece
         counts = Counts(len(ids) if ids is not None else None, None, len(output))
-        # What has no end was cut, as by an engine that stops where its limit is.
+        # A text without an end was cut off, as by an engine that stops at its limit.
         is_cut = len(output) < len(pieces) or not text.endswith(EOS)
         yield Chunk(ids=(), finish="length" if is_cut else "eos", counts=counts)
 

@@ -1,5 +1,5 @@
-"""Fields of requests that belong to an engine and to no protocol: what each engine takes, and under
-which name.
+"""Fields of requests that belong to an engine and to no protocol: those that each engine takes, and
+its names for them.
 
 A field that an engine takes is forwarded. One that asks for a form of the answer is forwarded
 where that form can hold for the whole completion, and refused elsewhere: an engine would apply it
@@ -18,18 +18,18 @@ from typing import Any
 from dsv4.api import ApiError
 from dsv4.api.request_fields import JsonObject
 
-# What vLLM calls the forms of an answer; clients still send the older names.
+# vLLM's names for the form of an answer; clients still send the older ones.
 _FORMS = ("structured_outputs", "guided_json", "guided_regex", "guided_choice", "guided_grammar")
 _FORM = "a `response_format`, which holds for the answer alone"
 
 
 @dataclass(frozen=True, slots=True)
 class EngineFields:
-    """What an engine takes beyond the protocols.
+    """The fields that an engine takes beyond those of the protocols.
 
-    `forwarded` are names of requests with those of the engine; `forms` are fields that ask for a
-    form of the answer, likewise; `refused` are fields whose wish nothing here can keep, with what
-    would be right.
+    `forwarded` maps names in requests to those of the engine; `forms` does so for fields that ask
+    for a form of the answer; `refused` maps fields that cannot be honoured to the right
+    alternative.
     """
 
     forwarded: Mapping[str, str] = field(default_factory=dict)
@@ -42,8 +42,8 @@ class EngineFields:
         return frozenset((*self.forwarded, *self.forms, *self.refused))
 
     def read(self, body: JsonObject, is_answer: bool) -> dict[str, Any]:
-        """What the engine gets of a request, by its own names; `is_answer` says that a completion
-        is nothing but the text of an answer. Raises an `ApiError`."""
+        """The engine's fields of a request, by the engine's names. `is_answer` says that a
+        completion is only the text of an answer. Raises an `ApiError`."""
         for name, expected in self.refused.items():
             if body.get(name) not in (None, False):
                 raise ApiError(f"this cannot be kept here: expected {expected}", path=name)
@@ -58,13 +58,13 @@ class EngineFields:
 
 
 def fields_of(backend: object) -> EngineFields:
-    """What a backend takes; a program's own may say so, in `fields`."""
+    """The fields that a backend takes; a program's own backend may list its own in `fields`."""
     fields = getattr(backend, "fields", NONE)
     return fields if isinstance(fields, EngineFields) else NONE
 
 
 def _nested(flat: dict[str, Any]) -> dict[str, Any]:
-    """Values by names in which a dot parts a field from its member."""
+    """Nested fields, from names in which a dot separates a field from its member."""
     fields: dict[str, Any] = {}
     for name, value in flat.items():
         outer, dot, member = name.partition(".")
@@ -73,8 +73,8 @@ def _nested(flat: dict[str, Any]) -> dict[str, Any]:
 
 
 def joined(body: dict[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
-    """A body for an engine, with what a request adds to it: lists grow, objects get members, and
-    nothing that the gateway itself decides is replaced."""
+    """The body for an engine, with a request's own fields: lists are extended, objects get members,
+    and other values that the gateway sets are kept."""
     both = {**extra, **body}
     for name in body.keys() & extra.keys():
         if isinstance(body[name], dict) and isinstance(extra[name], dict):
@@ -85,7 +85,7 @@ def joined(body: dict[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _table_of(engine: str) -> EngineFields:
-    """The fields of an engine. Forms of vLLM that another engine has no word for are refused."""
+    """The fields of an engine. Forms of vLLM that another engine does not support are refused."""
     table = _TABLES[engine]
     no_form = (name for name in _FORMS if name not in table["forms"])
     return EngineFields(
@@ -93,8 +93,8 @@ def _table_of(engine: str) -> EngineFields:
     )
 
 
-# Names of requests with those of the engine. What would run code of the client's in a server, or
-# load files there, is not among them.
+# The names in requests, with those of the engine. Fields that would run a client's code in a
+# server, or load files there, are left out.
 _TABLES = json.loads(Path(__file__).with_name("engine_fields.json").read_text("utf-8"))
 NONE = EngineFields(refused=dict.fromkeys(_FORMS, _FORM))
 VLLM, SGLANG, LLAMACPP = map(_table_of, ("vllm", "sglang", "llamacpp"))

@@ -1,5 +1,5 @@
-"""What backends have in common that are servers behind HTTP, and what each says of itself, asked
-once for each time that it was started.
+"""The common part of backends that are HTTP servers, and the questions to a server about itself,
+which are asked once for each of its starts.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class EngineAnswer(Generic[T]):
     """The answer to one question. It is asked again when the engine may have been restarted."""
 
     def __init__(self, ask: Callable[[], Awaitable[T]], starts: Callable[[], int]) -> None:
-        """`starts` gives another number when the engine may be another process than before."""
+        """`starts` returns another number when the engine may be another process than before."""
         self._ask = ask
         self._starts = starts
         self._latest: tuple[int, T] | None = None
         self._lock = asyncio.Lock()
 
     async def get(self) -> T:
-        """The answer. Raises what asking raises."""
+        """The answer. Raises the errors of the question."""
         async with self._lock:  # requests that come meanwhile wait for one answer
             latest = self._latest
             if latest is None or latest[0] != self._starts():
@@ -47,10 +47,10 @@ class EngineAnswer(Generic[T]):
 
 
 class HttpBackend:
-    """A server behind HTTP. What a subclass leaves as it is holds for those of OpenAI's forms."""
+    """A server behind HTTP. The defaults here hold for servers of OpenAI's forms."""
 
     grammar_form: Form | None = None
-    # What its log-probabilities are of, where the settings do not say otherwise.
+    # The kind of its log-probabilities, where the settings do not name another.
     usual_logprobs: LogprobsMode | None = None
 
     def __init__(self, settings: Settings, tokenizer: Tokenizer | None = None) -> None:
@@ -62,20 +62,20 @@ class HttpBackend:
         self._images = EngineAnswer(self._image_support, lambda: self._upstream.starts)
 
     async def check_images(self) -> ImageSupport:
-        """What the server says of images. Raises a `BackendError` where it does not answer."""
+        """The server's answer about images. Raises a `BackendError` where it does not answer."""
         return await self._images.get()
 
     async def _image_support(self) -> ImageSupport:
         return ImageSupport(False, "a backend of this kind takes none")
 
     async def _name(self) -> str:
-        """The model to ask for."""
+        """The model name to send."""
         if self._model is None:
             self._model = (await self.models())[0].name
         return self._model
 
     async def models(self) -> list[Model]:
-        """What it serves."""
+        """The models that it serves."""
         return read_models(await self._upstream.ask("/v1/models"))
 
     async def aclose(self) -> None:
@@ -84,8 +84,8 @@ class HttpBackend:
 
 
 def read_models(answer: JsonObject) -> list[Model]:
-    """The models of an answer in OpenAI's form; vLLM says their context length too, and what it
-    loaded: of an adapter, the model that it belongs to."""
+    """The models of an answer in OpenAI's form. vLLM also reports their context length and the
+    checkpoint: for an adapter, the model that it belongs to."""
     return [
         Model(
             str(model["id"]),

@@ -1,5 +1,5 @@
-"""llama.cpp's server, by its `/completion`: ids in, ids out. A prompt with images goes as text, in
-which a marker of the server's own stands for each.
+"""llama.cpp's server, by its `/completion`: ids in, ids out. A prompt with images is sent as text,
+with the server's own marker in place of each.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from dsv4.serve.backends.http_backend import HttpBackend
 from dsv4.serve.images.sent_images import image_urls, large_body
 from dsv4.tokens import Tokenizer
 
-# A prompt with images goes as text. The server finds special tokens and markers wherever a text
-# spells them, so those that are a caller's words get a character inside that nobody sees.
+# A prompt with images is sent as text. The server finds special tokens and markers wherever a text
+# spells them, so an invisible character is put into those in a caller's text.
 
 
-# The bar of special tokens, which is none of ASCII's.
+# The bar of special tokens, which is not ASCII's.
 _BAR = str(BOS)[1]
 # WORD JOINER: it has no width, and no word or line breaks there.
 _INSIDE = "\u2060"
@@ -34,14 +34,14 @@ _INSIDE = "\u2060"
 
 @dataclass(frozen=True, slots=True)
 class MediaSupport(ImageSupport):
-    """What a server says of images: whether it takes any, the `marker` for one, and whether it
+    """A server's answer about images: whether it takes any, the `marker` for one, and whether it
     writes the BOS before every text."""
 
     marker: str = ""
     writes_bos: bool = False
 
     def text_of(self, prompt: Prompt, special: Iterable[str]) -> str:
-        """The text of a prompt. `special` are the special tokens that the server knows beside the
+        """The text of a prompt. `special` are special tokens that the server knows beside the
         dialect's."""
         names = frozenset((*map(str, prompt.dialect.special_tokens), *special))
         spelling = _spelling(names, self.marker)
@@ -54,14 +54,14 @@ class MediaSupport(ImageSupport):
         return "".join(parts)
 
 
-# What nearly all special tokens look like, and a text that only looks like one may be taken for it.
+# The form of nearly all special tokens. Any text of this form is treated like one.
 _USUAL = re.compile(f"<[|{_BAR}][^<>]{{1,48}}[|{_BAR}]>")
 
 
 @lru_cache(maxsize=4)
 def _spelling(special: frozenset[str], marker: str) -> re.Pattern[str]:
-    """What finds the first character of each special token or marker in a text, of those too that
-    overlap others."""
+    """A pattern for the first character of each special token or marker in a text, also of those
+    that overlap others."""
     others = {name for name in special if not _USUAL.fullmatch(name)} | {marker}
     rests = [(_USUAL.pattern[0], _USUAL.pattern[1:])]
     rests += [(re.escape(name[0]), re.escape(name[1:])) for name in sorted(others)]
@@ -76,7 +76,7 @@ class LlamacppBackend(HttpBackend):
     usual_logprobs: backend.LogprobsMode | None = "raw"
 
     async def _image_support(self) -> MediaSupport:
-        """Whether the server was started with what reads images for its model."""
+        """Whether the server was started with image support for its model."""
         properties = await self._upstream.ask("/props")
         modalities = properties.get("modalities")
         if not isinstance(modalities, dict) or modalities.get("vision") is not True:
@@ -128,8 +128,8 @@ class LlamacppBackend(HttpBackend):
 class _SampledIds:
     """The ids of one completion.
 
-    While a character is incomplete the server sends nothing. Then it sends the text of all the
-    tokens since, with only the id of the last of them: the others are found from the text.
+    While a character is incomplete the server sends nothing. Then it sends the text of all tokens
+    since then, with only the id of the last: the other ids are found from the text.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -185,13 +185,13 @@ def _logprob(entry: JsonObject) -> backend.Logprob:
     )
 
 
-# Why it ended, in its own words, and in those that all servers know.
+# The server's reasons for the end, and the usual words for them.
 _STOP_TYPES = {"eos": "eos", "word": "stop", "limit": "length"}
 
 
 def _finish(event: JsonObject) -> Reason | None:
     kind = event.get("stop_type")
-    if kind is None:  # as servers of 2024 say it
+    if kind is None:  # the form of servers of 2024
         kind = next((name for name in _STOP_TYPES if event.get(f"stopped_{name}") is True), "word")
     return backend.read_finish(_STOP_TYPES.get(kind, kind) if isinstance(kind, str) else kind)
 
@@ -200,12 +200,12 @@ async def _body(
     prompt: Prompt, ids: Sequence[int] | None, options: backend.Options
 ) -> dict[str, Any]:
     body: dict[str, Any] = {
-        # As text the prompt might get a second BOS.
+        # Text might make the server add a second BOS.
         "prompt": prompt.text if ids is None else list(ids),
         "n_predict": options.max_tokens,
         "stream": True,
         "return_tokens": True,
-        # Its own defaults are not neutral.
+        # The server's defaults are not neutral.
         "top_k": options.top_k or 0,
         "top_p": 1.0 if options.top_p is None else options.top_p,
         "temperature": 1.0 if options.temperature is None else options.temperature,
@@ -216,7 +216,8 @@ async def _body(
         "seed": options.seed,
         "logit_bias": None if options.logit_bias is None else list(map(list, options.logit_bias)),
         "stop": list(options.stop) or None,
-        # With none of the others it would not tell that of the token itself either.
+        # If it is asked for no others, the server does not report the token's own probability
+        # either.
         "n_probs": None if options.logprobs is None else max(options.logprobs, 1),
     }
     body |= {name: value for name, value in options_set.items() if value is not None}

@@ -76,8 +76,9 @@ class ChatServerBackend(HttpBackend):
         return new_body
 
     async def _model_for(self, name: object) -> object:
-        """The model to ask for. Clients name what they like, and few servers take that: one with a
-        single model gets its own name for it. With several, only the client knows which."""
+        """The model name to send. Clients use any name they like, and few servers accept that: a
+        server with a single model gets its own name for it. With several models, the client must
+        choose."""
         if self._model is not None:
             return self._model
         if self._models is None:

@@ -47,7 +47,7 @@ class SglangBackend(HttpBackend):
         except BackendError as error:
             if not error.final:
                 raise
-            info = await self._upstream.ask("/get_model_info")  # as older ones call it
+            info = await self._upstream.ask("/get_model_info")  # the name in older servers
         if info.get("has_image_understanding") is True:
             return ImageSupport(True, by_address=True)
         return ImageSupport(False, "SGLang says of its model that it has no image understanding")
@@ -74,9 +74,9 @@ class SglangBackend(HttpBackend):
 
 async def _body(prompt: Prompt, ids: Sequence[int] | None, options: Options) -> dict[str, Any]:
     sampling: dict[str, Any] = {
-        # Its own default is 128.
+        # SGLang's default is 128.
         "max_new_tokens": options.max_tokens,
-        # Without these the markup would be gone from the text, or pulled apart by spaces.
+        # Without these, markup would be missing from the text, or split by spaces.
         "skip_special_tokens": False,
         "spaces_between_special_tokens": False,
     }
@@ -94,15 +94,16 @@ async def _body(prompt: Prompt, ids: Sequence[int] | None, options: Options) -> 
 
 
 class _SglangProgress:
-    """How much of a completion has come.
+    """The progress of one completion.
 
-    Text, ids and log-probabilities come as all so far or as what is new, depending on how the
-    server was started (`--incremental-streaming-output`). The number of tokens so far, which comes
-    too, tells which.
+    Each event has all text, ids and log-probabilities so far or only the new ones, depending on how
+    the server was started (`--incremental-streaming-output`). The number of tokens so far, which it
+    has too, shows which.
     """
 
     def __init__(self, prompt: int = 0, experts: bool | int = False) -> None:
-        """`prompt` is how many tokens it has; `experts` are asked for, so many for each token."""
+        """`prompt` is its number of tokens; `experts` says whether experts are asked for, or how
+        many for each token."""
         self._prompt = prompt
         self._experts = experts
         self._text = 0
@@ -116,7 +117,7 @@ class _SglangProgress:
         text = event.get("text") or ""
         before, output = self._ids, event.get("output_ids")
         if isinstance(output, list) and total is not None and len(output) < total:
-            self._text = 0  # what is new, and no more
+            self._text = 0  # the event has only new text
         new, self._text = text[self._text :], max(self._text, len(text))
         ids, logprobs = self._new_ids(output, total), self._new_logprobs(meta, total)
         check_count(logprobs, ids)
@@ -139,8 +140,8 @@ class _SglangProgress:
         )
 
     def _note_version(self, meta: JsonObject, before: int) -> None:
-        """Notes which weights sampled what is new. The last event may have all of it, which counts
-        more: it knows the borders."""
+        """Notes which weights sampled the new tokens. The last event may have the spans of all
+        weights, which replace these because they are exact."""
         spans, version = meta.get("weight_versions"), meta.get("weight_version")
         if isinstance(spans, list):
             self._versions = read_spans(spans)
@@ -151,9 +152,9 @@ class _SglangProgress:
         value = meta.get("routed_experts")
         if not isinstance(value, str) or not self._experts:
             return None
-        # With images it has more tokens than ids.
+        # With images, the prompt has more tokens than ids.
         prompt = read_number(meta.get("prompt_tokens")) or self._prompt
-        # `True` is no number of experts.
+        # `True` is not a number of experts.
         per_token = None if self._experts is True else self._experts
         try:
             return experts_of_int32(value, prompt + self._ids - 1, per_token)
@@ -168,7 +169,7 @@ class _SglangProgress:
         return new
 
     def _new_logprobs(self, meta: JsonObject, total: int | None) -> tuple[Logprob, ...] | None:
-        """Value, id and text of each token that is new; None where there are none at all."""
+        """Value, id and text of each new token; None where there are no log-probabilities."""
         entries = meta.get("output_token_logprobs")
         if not isinstance(entries, list):
             return None

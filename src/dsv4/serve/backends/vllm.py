@@ -41,25 +41,25 @@ from dsv4.trajectories.recorded_calls import WeightsSpan
 from dsv4.trajectories.routed_experts import RoutedExperts, experts_of_npy
 from dsv4.types import UserMessageParam
 
-# Which tokens the server applies a grammar to: all of them, or only those after the reasoning. A
+# The tokens that the server applies a grammar to: all of them, or only those after the reasoning. A
 # vLLM that was started with `--reasoning-parser` lets reasoning pass, and applies structured
-# outputs from the end of it on, in `/v1/completions` too. A grammar that begins with the reasoning
-# would then be applied to what follows it, and destroy that. No route says how a server was
-# started, so it is asked to write one word where a model would think.
+# outputs only after it, in `/v1/completions` too. A grammar that begins with the reasoning would
+# then be applied to the text after it, and destroy that. No route tells how a server was started,
+# so it is asked to write one word where a model would think.
 
 
-# What of a completion a grammar is applied to, in the words of `dsv4.grammar.for_request`: all of
-# it ("grammar"), or what the server leaves it ("server"), which is what follows the reasoning. None
-# is what no server should do: it applies grammars nowhere, or where nobody can tell.
+# The part of a completion that a grammar is applied to, as `dsv4.grammar.for_request` names it: all
+# of it ("grammar"), or what the server leaves it ("server"), which is the part after the reasoning.
+# None is for a server that applies grammars nowhere, or in an unknown place, as none should.
 GrammarScope: TypeAlias = Literal["grammar", "server"] | None
-# How the server is asked: a prompt, and the grammar among the options.
+# Asks the server: takes a prompt, and the grammar among the options.
 AskWord: TypeAlias = Callable[[Prompt, Options], Chunks]
 
 # No model begins a thought, or an answer to this question, with this word.
 _QUESTION: list[UserMessageParam] = [{"role": "user", "content": "Is seven a prime number?"}]
 _WORD = "zebra"
 _OPTIONS = Options(
-    # As many tokens as it takes to spell it letter by letter.
+    # As many tokens as it takes to spell the word letter by letter.
     max_tokens=len(_WORD),
     temperature=0.0,
     grammar=Grammar(f'root ::= "{_WORD}"', "xgrammar"),
@@ -67,10 +67,11 @@ _OPTIONS = Options(
 
 
 class GrammarProbe:
-    """What is known of one server. It is asked again when it may have been restarted."""
+    """Finds the scope of grammars in one server. It asks again when the server may have been
+    restarted."""
 
     def __init__(self, settings: Settings, ask: AskWord, starts: Callable[[], int]) -> None:
-        """`starts` gives another number when the server may be another process than before."""
+        """`starts` returns another number when the server may be another process than before."""
         setting = settings.upstream_reasoning
         self._setting: GrammarScope = None if setting == "probe" else setting
         self.has_failed = False  # whether the server was asked, and applies no grammars
@@ -78,7 +79,8 @@ class GrammarProbe:
         self._answer: EngineAnswer[GrammarScope] = EngineAnswer(self._probed, starts)
 
     async def scope(self) -> GrammarScope:
-        """What the server applies a grammar to. Raises a `BackendError` if it does not answer."""
+        """The part that the server applies a grammar to. Raises a `BackendError` if it does not
+        answer."""
         return await self._answer.get() if self._setting is None else self._setting
 
     async def fitting(self, prompt: Prompt, options: Options) -> Grammar | None:
@@ -97,7 +99,7 @@ class GrammarProbe:
         self.has_failed = False
         if await self._obeys(thinking=True):
             return "grammar"
-        # A server that ignores the field altogether obeys nowhere.
+        # A server that ignores the field altogether obeys in neither case.
         self.has_failed = not await self._obeys(thinking=False)
         return None if self.has_failed else "server"
 
@@ -107,7 +109,7 @@ class GrammarProbe:
             async for chunk in self._ask(encode(_QUESTION, thinking=thinking), _OPTIONS):
                 text += chunk.text
         except BackendError as error:
-            if error.status == 400:  # it knows no grammars, or not this form
+            if error.status == 400:  # it supports no grammars, or not this form
                 return False
             raise
         return bool(text) and _WORD.startswith(text)
@@ -143,7 +145,7 @@ class VllmBackend(HttpBackend):
         return ImageSupport(False, f"vLLM has no {_GENERATE}: start it with --enable-scale-out")
 
     async def check_grammars(self) -> GrammarScope:
-        """What the server applies grammars to: it is asked for a word, unless that is known."""
+        """The part that the server applies grammars to, asked with a probe unless it is known."""
         scope = await self._probe.scope()
         self._note_grammars()
         return scope
@@ -186,17 +188,17 @@ class VllmBackend(HttpBackend):
             "prompt": prompt.text if ids is None else list(ids),
             "stream": True,
             "stream_options": {"include_usage": True},
-            # Its own default is 16.
+            # vLLM's default is 16.
             "max_tokens": options.max_tokens,
-            # Without these the markup would be gone from the text, or pulled apart by spaces.
+            # Without these, markup would be missing from the text, or split by spaces.
             "skip_special_tokens": False,
             "spaces_between_special_tokens": False,
-            # The prompt has its BOS.
+            # The prompt has its BOS already.
             "add_special_tokens": False,
             "return_token_ids": True,
         }
         if options.logprobs is not None and ids is not None:
-            # A part of a character has no text, but an id.
+            # A part of a character has an id but no text.
             body["return_tokens_as_token_ids"] = True
         if grammar is not None:
             body |= grammar.fields("vllm")
@@ -204,8 +206,8 @@ class VllmBackend(HttpBackend):
 
 
 def sampling_fields(options: Options, *, by_id: bool = False) -> dict[str, Any]:
-    """The options that were given, by the names that most servers know; `by_id` says that tokens
-    are named by their ids, where it is to stop at some."""
+    """The options that were given, under the names that most servers use; `by_id` says that stop
+    tokens are sent as ids."""
     by_id = by_id and bool(options.stop_tokens)
     names = ("temperature", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty")
     fields: dict[str, Any] = {name: getattr(options, name) for name in (*names, "seed", "logprobs")}
@@ -217,8 +219,8 @@ def sampling_fields(options: Options, *, by_id: bool = False) -> dict[str, Any]:
 
 
 def read_completion(event: JsonObject, *, numbers: bool = False) -> Chunk:
-    """An event of `/v1/completions`. With `numbers`, log-probabilities of ids come as these alone:
-    that is all there is to know where no other tokens were asked for."""
+    """Reads an event of `/v1/completions`. With `numbers`, the log-probabilities of ids are bare
+    numbers: more is not known where no other tokens were asked for."""
     choice = choice_of(event)
     text, ids, logprobs = choice.get("text"), choice.get("token_ids"), choice.get("logprobs")
     if text is None and (choice.get("delta") or choice.get("message")):
@@ -228,11 +230,11 @@ def read_completion(event: JsonObject, *, numbers: bool = False) -> Chunk:
     if isinstance(logprobs, dict):
         values = logprobs.get("token_logprobs")
         if numbers and ids and values and len(values) == len(ids) and None not in values:
-            entries = array("d", values)  # raises a `TypeError` for what is no number
+            entries = array("d", values)  # raises a `TypeError` unless all are numbers
         else:
             check_count(values, ids)
             entries = _logprobs(logprobs)
-    # Of nearly all there is nothing more to read.
+    # Nearly all events have nothing more to read.
     return with_end(Chunk(text or "", ids, entries), choice, event)
 
 
@@ -240,7 +242,7 @@ _read_numbers = partial(read_completion, numbers=True)
 
 
 def choice_of(event: JsonObject) -> JsonObject:
-    """The choice that was asked for: there is one, whatever else a server sends."""
+    """The choice that was asked for: there is only one, whatever else a server sends."""
     choices: list[JsonObject] = event.get("choices") or [{}]
     choice = choices[0]
     if not choice.get("index"):
@@ -249,11 +251,11 @@ def choice_of(event: JsonObject) -> JsonObject:
 
 
 def with_end(chunk: Chunk, choice: JsonObject, event: JsonObject) -> Chunk:
-    """A piece with what an event in OpenAI's form says of the end: why it is one, and counts."""
+    """A piece with the finish reason and the counts of an event in OpenAI's form."""
     reason, usage = choice.get("finish_reason"), event.get("usage")
     if reason is not None:
         chunk.finish, chunk.stop_string = read_finish(reason), read_text(choice.get("stop_reason"))
-        usage = usage or choice.get("usage")  # of Moonshot
+        usage = usage or choice.get("usage")  # Moonshot's place for it
     if usage is None and isinstance(event.get("x_groq"), dict):
         usage = event["x_groq"].get("usage")
     if usage is not None:
@@ -262,7 +264,7 @@ def with_end(chunk: Chunk, choice: JsonObject, event: JsonObject) -> Chunk:
 
 
 def check_count(entries: object, ids: Sequence[int] | None) -> None:
-    """Raises a `BackendError` where log-probabilities are not those of the tokens."""
+    """Raises a `BackendError` if there is not one log-probability for each token."""
     if isinstance(entries, (list, tuple)) and ids is not None and len(entries) != len(ids):
         some = f"{len(entries)} log-probabilities for {len(ids)} tokens"
         raise BackendError(f"the backend gave {some}", final=True)
@@ -284,7 +286,7 @@ def takes_images(openapi: JsonObject) -> bool:
 def generate_body(
     model: str, ids: Sequence[int], options: Options, grammar: Grammar | None
 ) -> dict[str, Any]:
-    """A request that is answered with ids alone, and with the experts of each token."""
+    """A request whose answer has only ids, and the experts of each token."""
     extra = {_GENERATE_NAMES.get(name, name): value for name, value in options.extra.items()}
     outside = {name: extra.pop(name) for name in _OUTSIDE_SAMPLING if name in extra}
     sampling = {
@@ -304,7 +306,7 @@ def generate_body(
     return joined(body, outside)
 
 
-# What a request says beside how to sample, and what has another name there than elsewhere.
+# Fields of a request that are not for sampling, and those that have another name there.
 _OUTSIDE_SAMPLING = (
     *("priority", "cache_salt", "session_id", "kv_transfer_params", "ec_transfer_params"),
 )
@@ -312,7 +314,8 @@ _GENERATE_NAMES = {"vllm_xargs": "extra_args"}
 
 
 def read_generated(event: JsonObject) -> Chunk:
-    """An event of `/inference/v1/generate`. The last has experts and versions of the weights."""
+    """Reads an event of `/inference/v1/generate`. The last has experts and versions of the
+    weights."""
     choice = choice_of(event)
     ids, logprobs = choice.get("token_ids"), choice.get("logprobs")
     ids = ids if isinstance(ids, list) else []
@@ -345,7 +348,7 @@ def _experts(value: object) -> RoutedExperts | None:
 
 
 def read_spans(value: object) -> list[WeightsSpan]:
-    """The versions of weights over the output, as vLLM and SGLang tell them."""
+    """The versions of weights over the output, as vLLM and SGLang report them."""
     spans = value if isinstance(value, list) else []
     return [
         WeightsSpan(span.get("version"), int(span["start"]), int(span["end"]))
@@ -372,8 +375,8 @@ def read_counts(usage: object) -> Counts | None:
     )
 
 
-# What the counts of a prompt and of what was generated are called: by OpenAI; by proxies before a
-# server of Messages or Gemini; by Ollama.
+# Names of the counts for the prompt and for the output: OpenAI's; those of proxies before a server
+# of Messages or Gemini; Ollama's.
 _COUNT_NAMES = (
     ("prompt_tokens", "completion_tokens"),
     ("input_tokens", "output_tokens"),
@@ -384,7 +387,7 @@ _COUNT_NAMES = (
 
 
 def has_counts(value: object) -> bool:
-    """Whether a value counts a prompt and what was generated."""
+    """Whether a value has counts of a prompt and of an output."""
     names = set(map(usual_case, value)) if isinstance(value, dict) else set()
     return any(names.issuperset(pair) for pair in _COUNT_NAMES)
 
@@ -409,12 +412,12 @@ def _logprobs(fields: JsonObject) -> tuple[Logprob, ...]:
 def _logprob(token: str, logprob: float, top: Mapping[str, float]) -> Logprob:
     ids = [_token_id(other) for other in top]
     numbers = [each for each in ids if each is not None]
-    # One token by its text is a server that knows ids of some only.
+    # If only some tokens have ids, the server does not know the ids of all.
     top_ids = tuple(numbers) if len(numbers) == len(ids) else ()
     return Logprob(token, logprob, tuple(top.items()), _token_id(token), top_ids)
 
 
-# How vLLM names a token, where it was asked to name them by their ids.
+# vLLM's prefix for a token that is named by its id.
 _TOKEN_ID = "token_id:"
 _NUMBER = slice(len(_TOKEN_ID), None)
 
