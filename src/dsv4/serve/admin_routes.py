@@ -1,4 +1,4 @@
-"""Routes for whoever runs the gateway: its engines, and a restart of its workers."""
+"""Routes for the gateway's operator: its engines, and a restart of its workers."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from dsv4.serve.workers.reload import drain_engine
 
 
 class AdminRoutes:
-    """The functions of the routes. They need a key of an administrator; without keys, they are
-    for this machine alone."""
+    """The functions of the routes. They need a key of an administrator; without keys, they serve
+    this machine only."""
 
     def __init__(self, server: GatewayState) -> None:
         self._server = server
 
     async def engines(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
-        """The engines and how they are doing."""
+        """The engines and their state."""
         self._server.access.check_administrator(key)
         if scope["method"] == "POST":
             self._drain(json_body(data))

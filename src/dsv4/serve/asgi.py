@@ -1,9 +1,9 @@
-"""Requests and responses on bare ASGI: the pieces of a stream go out with nothing in between,
-and each stream has one timer for keep-alives and deadlines. A server that stops takes no new
-requests, says so, and ends when the running ones have (`Drain`).
+"""Requests and responses on bare ASGI: the pieces of a stream are sent with nothing in between, and
+each stream has one timer for keep-alives and deadlines. A server that stops takes no new requests,
+says so, and ends when the running ones have (`Drain`).
 
 A time-out around every read and every write would cost more than the read. So a stream notes when
-something happened, and its timer looks now and then.
+something happened, and its timer checks that periodically.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ T = TypeVar("T")
 
 
 class ClientGone(Exception):
-    """The client went away: there is nobody to answer."""
+    """The client has disconnected: there is nothing left to answer."""
 
 
-# The times that a stream's timer watches, and how often it looks, in parts of the shortest.
+# The time limits that a stream's timer watches, and the number of its checks in the shortest.
 _WATCHED = ("keep_alive", "first_byte_timeout", "idle_timeout", "total_timeout")
-# Seconds that a client may take nothing before it counts as gone.
+# The seconds without progress in sending after which a client counts as disconnected.
 _SEND_TIMEOUT = 60.0
 _LOOKS_PER_LIMIT = 4
 
@@ -55,7 +55,7 @@ class StreamTimer:
         self._quiet = quiet
         self._late = late
         self._loop = asyncio.get_running_loop()
-        self.began: float | None = None  # nothing is expected of the backend before it is asked
+        self.began: float | None = None  # before it is asked, nothing is expected of the backend
         self.now = self._loop.time
         self.heard_at = self.sent_at = self.now()
         self.first_heard: float | None = None
@@ -102,7 +102,7 @@ class StreamTimer:
     def _is_silent(self, now: float) -> bool:
         """Whether the backend has said nothing for too long.
 
-        A client that reads slowly keeps the backend's text waiting: that is not its silence.
+        A client that reads slowly makes the backend wait: that does not count.
         """
         if self.began is None or self.sending:
             return False
@@ -117,16 +117,17 @@ Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 AsgiApp: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
-# Where a scope has the way that pieces of a stream take, once its start has been sent.
+# The key of a scope for a send function that passes by the layers, for use once the stream has
+# started.
 SEND_PIECE = "dsv4.send_piece"
-# Writes a piece of a stream at once; False where it cannot, because the client reads too slowly or
-# has gone, and the piece is to be sent. Where a scope has it.
+# Writes a piece of a stream immediately. Returns False where it cannot, because the client reads
+# too slowly or has disconnected: then the piece must be sent. The key of a scope is below.
 WriteNow: TypeAlias = Callable[[bytes], bool]
 WRITE_NOW = "dsv4.write_now"
 
 
 def cannot_write(data: bytes) -> bool:
-    """Stands for the way of a server that has none."""
+    """Stands for `WriteNow` in a server that has none."""
     return False
 
 
@@ -139,12 +140,13 @@ def headers_of(scope: Scope) -> dict[str, str]:
 
 
 def query_of(scope: Scope) -> dict[str, str]:
-    """What a request asks for behind its path; of a name that is there twice, the last."""
+    """The query parameters of a request; of a name that occurs twice, the last."""
     return dict(QueryParams(scope.get("query_string", b"")))
 
 
 async def read_body(scope: Scope, receive: Receive, settings: Settings) -> bytes:
-    """The body of a request. Raises `ApiError` for one that is too large, too slow or packed."""
+    """The body of a request. Raises `ApiError` for one that is too large, too slow or
+    compressed."""
     headers = headers_of(scope)
     coding = headers.get("content-encoding", "identity")
     if coding != "identity":
@@ -201,9 +203,9 @@ async def send_bytes(
 
 @dataclass(slots=True, eq=False)
 class EventStream:
-    """A response of server-sent events. Its head goes out with the first of them.
+    """A response of server-sent events. Its head is sent with the first of them.
 
-    `send_piece` is the shortest way for all that comes after the start; `timer` notes when a write
+    `send_piece` is the shortest way for everything after the start; `timer` notes when a write
     begins and ends; `write_now` writes a piece without a task, where the server can do that.
     """
 
@@ -212,16 +214,16 @@ class EventStream:
     headers: Mapping[str, str]
     timer: StreamTimer | None = None
     write_now: WriteNow = cannot_write
-    has_begun: bool = False  # something is on its way
-    is_free: bool = False  # the head has gone, and so has all behind it
-    # Choices and keep-alives write in the order they come: each piece has its place from then on,
-    # whether or not whoever brought it lives to wait for it.
+    has_begun: bool = False  # something is being sent
+    is_free: bool = False  # the head has been sent, and everything queued
+    # Choices and keep-alives write in the order they come: each piece keeps its place from then on,
+    # even if the task that brought it is cancelled.
     _queue: list[bytes] = field(default_factory=list)
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     _has_head: bool = False
 
     def push(self, data: bytes) -> Awaitable[None] | None:
-        """Writes at once where nothing is in the way, else gives what is to be awaited."""
+        """Writes immediately where nothing is in the way, else returns an awaitable."""
         if not (self.is_free and self.write_now(data)):
             return self.queued(data)
         if self.timer is not None:
@@ -229,8 +231,8 @@ class EventStream:
         return None
 
     def queued(self, data: bytes) -> Awaitable[None]:
-        """Takes a piece, and gives what is to be awaited. That is no coroutine, which somebody
-        would have to await."""
+        """Queues a piece, and returns an awaitable. It is not a coroutine, which would have to be
+        awaited."""
         self.has_begun, self.is_free = True, False
         self._queue.append(data)
         return self
@@ -262,7 +264,7 @@ class EventStream:
         usual = {
             "content-type": "text/event-stream; charset=utf-8",
             "cache-control": "no-cache",
-            # Proxies that collect answers would turn a stream into a wait.
+            # Proxies that collect whole answers would delay a stream.
             "x-accel-buffering": "no",
         }
         await self.send(send_start(200, {**usual, **self.headers}))
@@ -281,7 +283,7 @@ def send_start(status: int, headers: Mapping[str, str]) -> dict[str, Any]:
 
 
 class DisconnectWatch:
-    """Calls back when the client goes away, from the moment its body has come."""
+    """Calls back when the client disconnects, once the body has come."""
 
     def __init__(self, receive: Receive, on_gone: Callable[[], object]) -> None:
         self._task = asyncio.get_running_loop().create_task(self._watch(receive, on_gone))
@@ -297,7 +299,8 @@ class DisconnectWatch:
 
 
 async def while_connected(work: Coroutine[Any, Any, T], receive: Receive) -> T:
-    """What `work` gives. It is cancelled, and `ClientGone` raised, when the client goes away."""
+    """The result of `work`. It is cancelled, and `ClientGone` raised, when the client
+    disconnects."""
     task = asyncio.get_running_loop().create_task(work)
     watch = DisconnectWatch(receive, task.cancel)
     try:
@@ -314,8 +317,8 @@ async def while_connected(work: Coroutine[Any, Any, T], receive: Receive) -> T:
 class GatewayApp(Starlette):
     """Starlette, with a way past its layers.
 
-    They look at how a response starts, and pass on what follows. A stream has thousands of pieces
-    that follow, and each layer would cost a piece nearly as much as writing it.
+    They examine the start of a response, and pass on the rest. The rest of a stream is thousands of
+    pieces, and each layer would cost a piece nearly as much as writing it.
     """
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -323,24 +326,24 @@ class GatewayApp(Starlette):
         await super().__call__(scope, receive, send)
 
 
-# What no route gets.
+# Requests that reach no route.
 
 
-# Whoever watches the server may go on watching while it stops.
+# Monitoring may go on while the server stops.
 _STILL_ANSWERED = ("/health", "/metrics")
-# No client has a tenth of them. Each costs something wherever headers are looked at.
+# No client has a tenth of them. Each header costs time wherever headers are searched.
 MOST_HEADERS = 500
 
 
 @dataclass(slots=True)
 class Drain:
-    """Whether a server still takes requests, and how many it is answering."""
+    """Whether a server still takes requests, and the number that it is answering."""
 
     has_begun: bool = False
     active: int = 0
 
     def begin(self) -> None:
-        """Takes no more requests. Nothing is locked, so a signal may call it."""
+        """Takes no more requests. It uses no locks, so a signal handler may call it."""
         self.has_begun = True
 
     @property
@@ -353,8 +356,8 @@ CheckRequest: TypeAlias = Callable[[Scope], None]
 
 
 class DoorApp:
-    """An app that gets no request whose head is too large, none that a check refuses, and nothing
-    once its drain has begun."""
+    """An app that gets no request with too large a head, none that a check refuses, and none once
+    its drain has begun."""
 
     def __init__(
         self, app: AsgiApp, max_header: int, drain: Drain, checks: Sequence[CheckRequest]
@@ -392,7 +395,8 @@ class DoorApp:
 
 
 async def _refuse(scope: Scope, send: Send, error: ApiError) -> None:
-    """Answers what no route gets, and ends the connection: the next may be to another server."""
+    """Answers a request that reaches no route, and closes the connection: the next may be to
+    another server."""
     protocol: ProtocolName = "messages" if "/messages" in scope["path"] else "chat"
     status, body = protocol_of_client(headers_of(scope), protocol).error(error)
     again = {"x-should-retry": "false"}

@@ -38,13 +38,13 @@ from dsv4.serve.workers.reload import catch_up
 from dsv4.tokens import Tokenizer
 from dsv4.tokens.vocabulary import TokensNotInstalled
 
-# Clients put these before their paths, and some put none of them.
+# Clients put one of these before their paths; some put none.
 PREFIXES = ("", "/v1", "/anthropic", "/anthropic/v1")
 SESSION_PREFIXES = tuple(f"/sessions/{{session}}{prefix}" for prefix in PREFIXES)
 
 
 def build_app(settings: Settings | None, backend: AnyBackend | None) -> Starlette:
-    """What `dsv4.serve.app` gives."""
+    """Builds the app that `dsv4.serve.app` returns."""
     settings = settings or Settings()
     tokenizer = load_tokenizer(settings)
     engines = engines_of(settings, tokenizer) if backend is None else [Engine("program", backend)]
@@ -54,7 +54,7 @@ def build_app(settings: Settings | None, backend: AnyBackend | None) -> Starlett
     async def lifespan(_: Starlette) -> AsyncIterator[dict[str, GatewayState]]:
         if tokenizer is not None:
             await asyncio.to_thread(_make_ready, tokenizer)
-        # It may come later: `/ready` says whether it is there.
+        # The backend may start later: `/ready` says whether it is there.
         with suppress(BackendError):
             await server.behind.meet()
         catch_up(server)
@@ -82,7 +82,7 @@ def build_app(settings: Settings | None, backend: AnyBackend | None) -> Starlett
 
 
 def _make_ready(tokenizer: Tokenizer) -> None:
-    """Uses a tokenizer for the first time, which takes a second that no client should wait."""
+    """Uses a tokenizer for the first time. That takes a second, for which no client should wait."""
     tokenizer.decode(tokenizer.encode_text("ready"))
 
 
@@ -96,7 +96,7 @@ async def _no_route(request: Request, error: Exception) -> Response:
 
 
 def load_tokenizer(settings: Settings) -> Tokenizer | None:
-    """The tokenizer, where the extra is there. One that the settings name must be."""
+    """The tokenizer, where the extra is installed. One that the settings name must be there."""
     try:
         return Tokenizer.load(settings.tokenizer)
     except TokensNotInstalled:
@@ -107,7 +107,7 @@ def load_tokenizer(settings: Settings) -> Tokenizer | None:
 
 def _middleware(server: GatewayState) -> list[Middleware]:
     origins = server.settings.cors_origins
-    # Where keys are asked for, no page of another site has one.
+    # Where keys are required, no page of another site has one.
     checks = [] if server.access.keys.asks else [SiteGuard(server.settings, origins).check]
     max_header = server.settings.max_header
     layers = [

@@ -1,5 +1,4 @@
-"""Finds out about the engines behind the gateway: model, grammars, images, and whether they answer.
-"""
+"""Finds out about the engines behind the gateway: model, grammars, images, whether they answer."""
 
 from __future__ import annotations
 

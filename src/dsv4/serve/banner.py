@@ -1,5 +1,5 @@
-"""What the gateway prints when it starts: where it listens, what protects it, how to use it,
-and settings for known clients.
+"""The text that the gateway prints when it starts: where it listens, what protects it, how to use
+it, and settings for known clients.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dsv4.serve.settings import Settings, without_password
 
 @dataclass(frozen=True, slots=True)
 class ServerSummary:
-    """What is known when the server is up."""
+    """The facts that are known when the server is up."""
 
     url: str
     model: ServedModel
@@ -29,7 +29,7 @@ class ServerSummary:
 
 
 def summary_of_settings(settings: Settings) -> ServerSummary:
-    """What the settings tell without a running server."""
+    """The summary that the settings give without a running server."""
     model = ServedModel(settings, None, makes_prompts=True)
     return ServerSummary(f"http://{settings.host}:{settings.port}", model)
 
@@ -88,7 +88,7 @@ def _serving_lines(settings: Settings, summary: ServerSummary) -> list[str]:
 
 
 def _healing_lines(settings: Settings, summary: ServerSummary) -> list[str]:
-    """In front of a chat server, which makes its prompts itself."""
+    """The lines for a gateway in front of a chat server, which makes its prompts itself."""
     place = without_password(settings.replay)
     more = ", calls where no tools are declared" if settings.strip_markup else ""
     return [
@@ -123,7 +123,7 @@ def _access_lines(settings: Settings, summary: ServerSummary) -> list[str]:
 
 
 def _reach(settings: Settings) -> str:
-    """Whose requests are counted together, for the limits of keys."""
+    """The scope of the counts for the limits of keys: a process, a machine, or all machines."""
     if settings.limits_redis:
         return f"for all machines, in {without_password(settings.limits_redis)}"
     return "by all workers of this machine" if settings.workers > 1 else "by this process alone"
@@ -139,12 +139,12 @@ def _more(settings: Settings, summary: ServerSummary) -> str:
 
 
 def client_url(url: str) -> str:
-    """The address for a client on this machine: no client connects to all addresses."""
+    """The address for a client on this machine: a client cannot connect to "all addresses"."""
     return url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
 
 
 def short_clients(summary: ServerSummary) -> str:
-    """How to point the three best known clients here, one line each."""
+    """Settings for the three best known clients, one line each."""
     url, model = client_url(summary.url), _claude_settings(summary)["ANTHROPIC_MODEL"]
     key = " -H 'x-api-key: KEY'" if summary.keys else ""
     return "\n".join(
@@ -159,7 +159,7 @@ def short_clients(summary: ServerSummary) -> str:
 
 
 def all_clients(summary: ServerSummary) -> str:
-    """Ready-made settings for the clients that were tried."""
+    """Ready-made settings for the clients that were tested."""
     text = Path(__file__).with_name("client_settings.txt").read_text("utf-8")
     url, model = client_url(summary.url), summary.model
     claude = "\n".join(

@@ -1,4 +1,4 @@
-"""The body of a request as JSON, within the limits: how deep, how many messages, tools, choices."""
+"""The body of a request as JSON, within limits: on its depth, messages, tools and choices."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dsv4.api import ApiError
 from dsv4.api.request_fields import JsonObject, json_body
 from dsv4.serve.settings import Settings
 
-# In a request.
+# The deepest nesting in a request.
 MOST_LEVELS = 256
 MOST_MESSAGES = 20_000
 MOST_TOOLS = 1_000
@@ -24,8 +24,8 @@ def read_json(data: bytes) -> JsonObject:
 
 
 def _is_too_deep(body: JsonObject) -> bool:
-    # Every value of every request is looked at here: by its class, which is the quickest question,
-    # and nearly all of them are texts.
+    # Every value of every request is checked here: by its class, which is the quickest check, and
+    # nearly all values are texts.
     level: list[Any] = [body.values()]
     for _ in range(MOST_LEVELS):
         level = [
@@ -58,7 +58,8 @@ def check_choices(count: int, settings: Settings) -> None:
 
 
 def choices_in(body: JsonObject, settings: Settings) -> int:
-    """How many completions a body asks for, whose route only the server behind knows."""
+    """The number of completions that a body asks for, on a route that only the server behind
+    knows."""
     counts: list[int] = [body[name] for name in ("n", "best_of") if type(body.get(name)) is int]
     choices = max([1, *counts])
     check_choices(choices, settings)

@@ -1,5 +1,5 @@
 """Calls on their way to the client: arguments that do not fit the schema of their tool are made to
-fit, where nothing is lost by it. The log of events keeps the model's own text.
+fit, where that loses nothing. The log of events keeps the model's own text.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class CallFitter:
     def ended(
         self, end: ToolCallEnd, before: Iterable[Event], place: Callable[[], int]
     ) -> list[Event]:
-        """The end of a call as it goes out, and what is to be reported of it. `before` are the
-        events before it, the last one first; `place` says where in the text it is."""
+        """The end of a call as it is sent, and the reports about it. `before` are the events before
+        it, the last one first; `place` returns its place in the text."""
         pieces: list[str] = []
         for event in before:
             if isinstance(event, ArgumentsDelta) and event.index == end.index:
@@ -66,7 +66,7 @@ class CallFitter:
         return [FittedCallEnd(end.index, result.arguments), *repairs]
 
     def _schema_of(self, start: ToolCallStart) -> dict[str, Any] | None:
-        """The schema of a called tool. None for one that is custom, or not declared."""
+        """The schema of a called tool. None for a tool that is custom, or not declared."""
         space = start.namespace
         name = start.name if space is None else f"{space}{NAMESPACE_SEPARATOR}{start.name}"
         tool = self._call.names.get(name)
@@ -81,8 +81,8 @@ def _key(tool: ToolName) -> tuple[str | None, str]:
 
 
 def call_fitter(call: ApiRequest) -> CallFitter | None:
-    """What fits the calls of an answer to `call`. None where that is not wanted, or calls go out
-    before they are whole."""
+    """The fitter for the calls of an answer to `call`. None where fitting is not wanted, or calls
+    are sent before they are whole."""
     settings = call.settings
     is_whole = settings.calls == "whole" or not call.stream
     is_wanted = settings.fit_arguments and is_whole and bool(call.request.tools)

@@ -33,19 +33,19 @@ from dsv4.tokens import IdParser, Tokenizer
 from dsv4.trajectories.recorded_calls import WeightsSpan
 from dsv4.trajectories.routed_experts import RoutedExperts
 
-# A short piece takes twenty times the memory of its letters: pieces are joined when this many wait.
+# A short piece takes twenty times the memory of its letters: pieces are joined when so many wait.
 _MOST_UNJOINED = 32
 
 
 class EventLog:
-    """The events of a completion, pieces of one text joined."""
+    """The events of a completion, with pieces of one text joined."""
 
     def __init__(self, joins: bool = True) -> None:
-        """Without `joins` every event stays itself."""
+        """Without `joins`, every event is kept as it is."""
         self.joins = joins
         self._events: list[Event] = []
         self._loose: list[Event] = []
-        # Texts without an event, all of one kind, behind those.
+        # Texts without an event, all of one kind, that come after those.
         self._texts: list[str] = []
         self._kind: TextKind | None = None
 
@@ -57,7 +57,7 @@ class EventLog:
             self._join()
 
     def add_text(self, text: str, kind: TextKind) -> None:
-        """Adds what an event of `kind` would say."""
+        """Adds a text as an event of `kind` would."""
         if kind is not self._kind or len(self._texts) >= _MOST_UNJOINED:
             self._join()
             self._kind = kind
@@ -77,11 +77,11 @@ class EventLog:
 
 
 def joined_events(events: Iterable[Event]) -> list[Event]:
-    """The events, with pieces of one text that stand in a row as one piece."""
+    """The events, with consecutive pieces of one text joined into one."""
     events = list(events)
     kinds = set(map(type, events))
     for text_kind in (ContentDelta, ReasoningDelta):
-        if kinds == {text_kind}:  # as nearly always
+        if kinds == {text_kind}:  # nearly always
             return [text_kind(_joined_text(events))]
     result: list[Event] = []
     for (kind, index), run in groupby(events, _text_kind):
@@ -95,7 +95,7 @@ def joined_events(events: Iterable[Event]) -> list[Event]:
 
 
 def _text_kind(event: Event) -> tuple[type, int]:
-    """What a piece of text is more of."""
+    """The text that a piece belongs to: its kind, and the index of its call."""
     kind = event.__class__
     return kind, event.index if isinstance(event, ArgumentsDelta) else 0
 
@@ -105,22 +105,23 @@ def _joined_text(pieces: Iterable[Any]) -> str:
 
 
 class TokenLogprobs:
-    """The log probabilities of one completion's tokens, given to the events of their texts.
+    """The log probabilities of one completion's tokens, assigned to the events of their texts.
 
-    A backend sends them with its tokens. The parser shows some of these later than they came, and
+    A backend sends them with its tokens. The parser shows some tokens later than they come, and
     some, the markup, not at all.
     """
 
     def __init__(self, tokenizer: Tokenizer | None = None, most: int | None = None) -> None:
-        """`tokenizer` knows the bytes of ids. Of the other tokens, the `most` likely are given."""
+        """`tokenizer` has the bytes of ids. For each token, the `most` likely others are kept."""
         self._bytes_of_ids = {} if tokenizer is None else tokenizer.vocabulary.bytes_of
         self._most = most
         self._waiting: list[_TokenLogprob] = []
-        # By the event, which must be kept as long as this is.
+        # By the id of the event, which must be kept as long as this is.
         self._logprobs_of: dict[int, list[dict[str, Any]]] = {}
 
     def give(self, logprobs: Iterable[Logprob], events: Iterable[Event]) -> None:
-        """Takes those of a piece, and gives what waits to the events that the piece brought."""
+        """Takes the log probabilities of a piece, and assigns those that wait to the piece's
+        events."""
         self._waiting += map(self._read, logprobs)
         for event in events:
             if isinstance(event, (ReasoningDelta, ContentDelta)) and event.text:
@@ -129,7 +130,8 @@ class TokenLogprobs:
                 ]
 
     def of(self, event: Event) -> list[dict[str, Any]] | None:
-        """Those of an event, as Chat Completions writes them; None if it has none."""
+        """The log probabilities of an event, as Chat Completions writes them; None if it has
+        none."""
         return self._logprobs_of.get(id(event)) or None
 
     def _read(self, entry: Logprob) -> _TokenLogprob:
@@ -138,7 +140,7 @@ class TokenLogprobs:
             (self._bytes(token, id), logprob)
             for (token, logprob), id in zip(entry.top, ids, strict=True)
         ]
-        # Servers add the token itself, wherever it stands.
+        # Servers add the token itself, at any place.
         top.sort(key=lambda each: -each[1])
         return _TokenLogprob(self._bytes(entry.token, entry.id), entry.logprob, top[: self._most])
 
@@ -147,11 +149,11 @@ class TokenLogprobs:
         return token.encode("utf-8", "replace") if data is None else data
 
     def _tokens_of(self, text: str) -> list[_TokenLogprob]:
-        """The tokens of a text. Those before it were markup, those after it are yet to be shown."""
+        """The tokens of a text. Those before it were markup; those after it are not shown yet."""
         tokens, self._waiting = self._waiting, []
         data = text.encode("utf-8", "replace")
         at = b"".join(token.data for token in tokens).find(data)
-        if at < 0:  # without ids, characters that are cut between tokens have no text of their own
+        if at < 0:  # without ids, characters split between tokens have no text of their own
             return tokens
         own, place = [], 0
         for n, token in enumerate(tokens):
@@ -165,7 +167,7 @@ class TokenLogprobs:
 
 
 def _entries(chunk: Chunk) -> list[Logprob]:
-    """The log probabilities of a piece, with the ids that numbers alone are of."""
+    """The log probabilities of a piece, with bare numbers paired with their ids."""
     ids = chunk.ids or ()
     return [
         each if isinstance(each, Logprob) else Logprob("", each, id=ids[n])
@@ -174,7 +176,7 @@ def _entries(chunk: Chunk) -> list[Logprob]:
 
 
 class _TokenLogprob(NamedTuple):
-    """A token as bytes, with its log probability, and the likeliest in its place."""
+    """A token as bytes, with its log probability, and the likeliest others."""
 
     data: bytes
     logprob: float
@@ -190,35 +192,35 @@ def _token_json(data: bytes, logprob: float) -> dict[str, Any]:
     return {"token": data.decode("utf-8", "replace"), "logprob": logprob, "bytes": list(data)}
 
 
-# What says nothing by itself.
+# Markup that has no content of its own.
 _BORDERS = re.compile("|".join(map(re.escape, (EOS, THINK_START, THINK_END))))
-# What a call or a text ends with.
+# Events that end a call or a text.
 _ENDS = (StopHit, ToolCallEnd)
 
 
 class ChoiceReader(ABC):
-    """Reads one choice of a completion, and keeps what was sampled as it was.
+    """Reads one choice of a completion, and keeps the sampled output unchanged.
 
-    A subclass says how a piece is read, and how tokens are counted.
+    A subclass defines how a piece is read, and how tokens are counted.
     """
 
     def __init__(self, call: ApiRequest, tokenizer: Tokenizer | None) -> None:
         self._call = call
         self._tokenizer = tokenizer
-        # Whether events may be joined before they are sent: not where each has log probabilities of
-        # its own.
+        # Whether events may be joined before they are sent: not if each has its own log
+        # probabilities.
         self.joins: bool = not call.logprobs
         self._log = EventLog(self.joins)
         self._logprobs = TokenLogprobs(tokenizer, call.top_logprobs) if call.logprobs else None
         self.fitter = call_fitter(call)
         self._stop_string: str | None = None
-        # What generation can end with: whatever comes after it would not be shown.
+        # Events that may end the generation: anything after one of them would not be shown.
         self._ending_events: tuple[type, ...] = (StopHit,)
         self.sampled_text: list[str] = []
-        self.sampled_ids: array[int] = array("I")  # where `has_ids`
+        self.sampled_ids: array[int] = array("I")  # if `has_ids`
         self.token_logprobs: array[float] = array(
             "d"
-        )  # of the ids, as far as the backend gave them
+        )  # of the ids, as far as the backend sent them
         self.experts: RoutedExperts | None = None
         self.weights: tuple[WeightsSpan, ...] = ()
         self.arrivals: array[float] | None = None  # when each id came, in a session
@@ -227,7 +229,7 @@ class ChoiceReader(ABC):
         self.finish: Reason | None = None
         self.first_at: float | None = None  # when the first piece came
         self.is_done = False
-        self.id: str | None = None  # the upstream's own, of the whole answer, for clients to see
+        self.id: str | None = None  # the upstream's id of the whole answer, for clients to see
 
     def feed(self, chunk: Chunk) -> list[Event]:
         """The events that a piece brings."""
@@ -250,12 +252,13 @@ class ChoiceReader(ABC):
 
     @abstractmethod
     def pass_by(self, text: str, id: bytes, field: str, kind: TextKind) -> str | None:
-        """Takes a piece that is a text alone, as `TakeText` gives it, without making an event of
-        it, where that would be one of `kind`, or none, and no log probabilities are asked for.
-        Gives the event's text. None: nothing was taken."""
+        """Takes a piece that is only text, as `TakeText` does, without making an event. This works
+        only for an event of `kind`, or none, and without log probabilities. Returns the event's
+        text; None if nothing was taken."""
 
     def _note_finish(self, chunk: Chunk) -> None:
-        """Some servers give two reasons. One that says that the text was cut counts."""
+        """Notes the finish reason. Some servers send two: then one that says that the text was cut
+        counts."""
         reason, before = read_finish(chunk.finish), ended_by(self.finish)
         if reason and not (before and before.is_cut):
             self.finish, self._stop_string = reason, chunk.stop_string
@@ -269,7 +272,7 @@ class ChoiceReader(ABC):
         return events
 
     def _with_ends(self, events: list[Event]) -> list[Event]:
-        """Events in which a call or the text ends: calls with the arguments that go out."""
+        """Events in which a call or the text ends, with the arguments of calls as they are sent."""
         self.is_done = self.is_done or any(isinstance(e, self._ending_events) for e in events)
         if self.fitter is None:
             return events
@@ -291,8 +294,9 @@ class ChoiceReader(ABC):
         """The events of the end."""
 
     def _settled(self, by_string: bool) -> Reason | None:
-        """Why generation ended, for the parser. Where we ended it ourselves, what the engine says
-        of the rest does not count. `by_string` says that a stop string may have ended it."""
+        """The reason why generation ended, for the parser. If the gateway ended it, the engine's
+        reason for the rest does not count. `by_string` says that a stop string may have ended
+        it."""
         by_string = by_string or self._stop_string is not None
         return None if self.is_done else settled(self.finish, by_string=by_string)
 
@@ -302,7 +306,7 @@ class ChoiceReader(ABC):
         return self._log.all()
 
     def logprobs_of(self, event: Event) -> Logprobs:
-        """What the backend knows about the tokens of an event, where that was asked for."""
+        """The backend's log probabilities for the tokens of an event, if they were asked for."""
         return None if self._logprobs is None else self._logprobs.of(event)
 
     @property
@@ -312,28 +316,28 @@ class ChoiceReader(ABC):
 
     @property
     def is_empty(self) -> bool:
-        """Whether the model has ended its turn, and said nothing."""
+        """Whether the model has ended its turn without any content."""
         is_ended = ended_by(self.finish) in (Ended.END, Ended.STOP)
         return is_ended and not _BORDERS.sub("", self.sampled).strip()
 
     @property
     def deltas(self) -> list[dict[str, Any]] | None:
-        """What a chat server sent, in as few deltas as say the same; None for other backends."""
+        """A chat server's answer in as few deltas as possible; None for other backends."""
         return None
 
     @property
     @abstractmethod
     def completion_tokens(self) -> int:
-        """How many tokens were generated: the backend's count, else ours."""
+        """The number of tokens generated: the backend's count, else ours."""
 
     @property
     @abstractmethod
     def reasoning_tokens(self) -> int:
-        """How many of them were thinking."""
+        """The number of tokens in the reasoning."""
 
 
 class CompletionReader(ChoiceReader):
-    """Reads what a backend generates from a prompt: ids, or text."""
+    """Reads a backend's completion of a prompt: ids, or text."""
 
     def __init__(
         self,
@@ -342,7 +346,7 @@ class CompletionReader(ChoiceReader):
         tokenizer: Tokenizer | None,
         grammar: Grammar | None = None,
     ) -> None:
-        """`grammar` is what the backend was given to hold the completion to, if any."""
+        """`grammar` is the one that the backend was given for the completion, if any."""
         super().__init__(call, tokenizer)
         self._text = call.parser(prompt)
         markers = "tokens" if grammar is None else grammar.markers
@@ -354,7 +358,7 @@ class CompletionReader(ChoiceReader):
         if chunk.ids is not None and self._ids is not None:
             self.has_ids = True
             events = self._ids.feed_ids(chunk.ids)
-            self.sampled_ids.extend(chunk.ids)  # which are ids: they were in the vocabulary
+            self.sampled_ids.extend(chunk.ids)  # only if they were in the vocabulary
             if self.arrivals is not None:
                 now = time.time()
                 for _ in chunk.ids:
@@ -386,7 +390,7 @@ class CompletionReader(ChoiceReader):
     def end(self) -> list[Event]:
         parser = self._ids if self.has_ids and self._ids is not None else self._text
         # Backends of prompts are sent no stop strings, but may have their own. Among ids an EOS is
-        # seen, and says more than any reason: "stop" without one was something else's doing.
+        # visible, and counts for more than a reason: "stop" without one has another cause.
         return self._logged(parser.finish(self._settled(by_string=self.has_ids)))
 
     @property
@@ -398,14 +402,14 @@ class CompletionReader(ChoiceReader):
 
     @property
     def completion_tokens(self) -> int:
-        """How many tokens were generated: the backend's count, else ours."""
+        """The number of tokens generated: the backend's count, else ours."""
         if self.counts.completion is not None:
             return self.counts.completion
         return len(self.sampled_ids) if self.has_ids else self._counted(super().sampled)
 
     @property
     def reasoning_tokens(self) -> int:
-        """How many of them were thinking."""
+        """The number of tokens in the reasoning."""
         if not self._call.request.thinking:
             return 0
         if self.has_ids and self._tokenizer is not None:
@@ -419,12 +423,12 @@ class CompletionReader(ChoiceReader):
 
 
 def estimated_tokens(text: str) -> int:
-    """How many tokens a text has, without a vocabulary: about four characters make a token."""
+    """An estimate of the tokens in a text without a vocabulary: one for about four characters."""
     return len(text) // 4
 
 
 def total_usage(readers: Sequence[ChoiceReader], prompt_tokens: int) -> Usage:
-    """What a request took, all its choices together."""
+    """The usage of a request, with all its choices."""
     counts = readers[0].counts
     prompt = prompt_tokens if counts.prompt is None else counts.prompt
     completion = sum(reader.completion_tokens for reader in readers)

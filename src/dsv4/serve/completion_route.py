@@ -1,7 +1,7 @@
-"""The routes that generate: a request of any protocol, from its bytes to a run that answers it.
+"""The routes that generate: from the bytes of a request of any protocol to the run that answers it.
 
-What is behind them makes two kinds: `prompt_route.py` writes prompts for an engine, and
-`heal/healing_route.py` sends requests to a chat server.
+There are two kinds: `prompt_route.py` writes prompts for an engine, and `heal/healing_route.py`
+sends requests to a chat server.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from dsv4.serve.sessions.session_calls import SessionEntry
 class CompletionRoute(ReportedRoute, Generic[PreparedT]):
     """The route of one protocol."""
 
-    _run_class: type[CompletionRun[PreparedT]]  # what answers a request
-    _keeps_responses = True  # for requests that go on from one
+    _run_class: type[CompletionRun[PreparedT]]  # the class that answers a request
+    _keeps_responses = True  # for requests that continue one
 
     def __init__(self, server: GatewayState, protocol: ProtocolName) -> None:
         super().__init__(server, protocol)
         self._protocol: ProtocolName = protocol
         self._api: ApiProtocol = PROTOCOLS[protocol]
 
-    # What differs with what is behind it.
+    # Methods of the two kinds.
 
     async def _passed_on(
         self,
@@ -55,8 +55,7 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
         report: RequestReport,
         data: bytes,
     ) -> int | None:
-        """The status of a request that is answered by what is behind, as it is there; None of all
-        others."""
+        """The status of a request that the server behind answers unchanged; None for all others."""
         return None
 
     def _session_of(self, scope: asgi.Scope, headers: Mapping[str, str]) -> str | None:
@@ -64,23 +63,23 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
         return self._server.sessions.session_id(scope, headers)
 
     def _unread(self, body: JsonObject) -> list[str]:
-        """The fields of a body that nothing here reads."""
+        """The fields of a body that are not read here."""
         dialect = self._server.model.dialect
         return list(map(path_of, ignored_fields(body, self._protocol, "body", dialect, own=False)))
 
     def _read_call(self, body: JsonObject) -> ApiRequest:
-        """What a body asks for."""
+        """The request in a body."""
         return self._server.model.read(body, self._protocol)
 
     def _in_session(self, request: ReceivedRequest, session: SessionEntry) -> ReceivedRequest:
-        """A request as its session wants it."""
+        """A request with the changes that its session makes."""
         return replace(request, call=session.applied(request.call))
 
     @abstractmethod
     async def _prepare(self, received: ReceivedRequest, client: CompletionClient) -> PreparedT:
-        """All that is needed to answer a request."""
+        """Everything that is needed to answer a request."""
 
-    # What is common.
+    # Common methods.
 
     def _error_body(self, scope: asgi.Scope, error: ApiError) -> tuple[int, JsonObject]:
         return self._api.error(error)
@@ -143,7 +142,7 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
         return 200
 
     async def _fail_in_stream(self, send: asgi.Send, call: ApiRequest, error: ApiError) -> None:
-        """An error in a stream that has nothing else in it."""
+        """Sends an error as a stream without anything else."""
         writer = self._api.Writer(call)
         stream = asgi.EventStream(send, send, {})
         await stream.write(self._api.frames([*writer.start(), *writer.fail(error)]))
@@ -161,7 +160,7 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
         with suppress(BackendError):
             await server.behind.meet()
         check_counts(body)
-        # The bytes of a picture take longer to check than other streams should wait.
+        # Checking the bytes of a picture takes longer than other streams should wait.
         is_slow = len(data) > LARGE_BODY and server.model.reads_images
         call = await asyncio.to_thread(self._read_call, body) if is_slow else self._read_call(body)
         self._check_model(call, key)
@@ -170,7 +169,7 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
         if echo:
             call = replace(call, echo={**call.echo, **echo})
         server.metrics.count_ignored(self._protocol, unread)
-        # What was kept may be long however short the rest is.
+        # Restored responses may be long even if the rest is short.
         size = len(data) if body is original else len(data) + LARGE_BODY
         left_out = (f"tools.{name}" for name in call.ignored)
         return ReceivedRequest(body, call, size, (*unread, *left_out))
@@ -182,7 +181,7 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
             raise unknown_model(call.model, names)
 
     def _options(self, call: ApiRequest, tokens: int, client: CompletionClient) -> Options:
-        """How to generate after a prompt of so many tokens."""
+        """The options for a completion after a prompt of so many tokens."""
         options = Options(
             max_tokens=max(min(call.max_tokens, self._server.model.context - tokens), 1),
             logprobs=call.top_logprobs if call.logprobs else None,
@@ -192,6 +191,6 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
 
 
 def reads_failures_in_streams(headers: Mapping[str, str]) -> bool:
-    """Whether a client is Codex, which only prints an error that comes as a status, but knows what
-    to do about one that comes in a stream."""
+    """Whether a client is Codex, which only prints an error that comes as a status, but handles one
+    that comes in a stream."""
     return headers.get("originator", "").startswith("codex")

@@ -1,9 +1,9 @@
 """One request being answered: its completions are generated, passed on as they come, and
 stored.
 
-A task for each choice reads what the backend sends and passes it on itself: a piece wakes nothing
-else. While the client takes nothing, nothing is read; what has gathered meanwhile goes out in one
-write.
+A task for each choice reads the backend's pieces and passes them on itself: a piece wakes nothing
+else. While the client takes nothing, nothing is read; pieces that have gathered meanwhile are sent
+in one write.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ from dsv4.serve.text_way import TextWay
 from dsv4.serve.upstreams.engine_pool import EngineLease, PromptPrefix
 from dsv4.trajectories.recorded_calls import CallState
 
-# How many pieces of a completion are shown while it comes.
+# The number of last pieces of a completion that are shown while it runs.
 _TAIL_PIECES = 40
 
 PreparedT = TypeVar("PreparedT", bound=PreparedRequest)
 
 
 class CompletionClient(NamedTuple):
-    """A client: its key, how it is reached, the event that its turn has come, what it calls its
-    request, if anything, and the session that it is in, if any."""
+    """A client: its key, its connection, the event that its turn has come, its own id of the
+    request, if any, and the session that it is in, if any."""
 
     key: Key
     headers: Mapping[str, str]
@@ -71,8 +71,8 @@ class CompletionClient(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class CompletionRun(ABC, Generic[PreparedT]):
-    """One generation, streamed or whole, and what is kept of it. A subclass knows what
-    generates."""
+    """One generation, streamed or whole, and the records of it. A subclass defines how it is
+    generated."""
 
     _server: GatewayState
     _api: ApiProtocol
@@ -90,11 +90,11 @@ class CompletionRun(ABC, Generic[PreparedT]):
             settings, self.readers, self._open, turn, self._takes_over, self._renew
         )
 
-    # What differs with what generates.
+    # Methods of the two kinds.
 
     @abstractmethod
     def _new_reader(self) -> ChoiceReader:
-        """What reads a completion."""
+        """A reader for a completion."""
 
     @abstractmethod
     def _stream_of(self, backend: AnyBackend, choice: int) -> Chunks:
@@ -102,7 +102,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
 
     @abstractmethod
     def _new_prefix(self) -> PromptPrefix:
-        """What tells which engine has read the beginning of the conversation."""
+        """The prefix that shows which engine has the beginning of the conversation in its cache."""
 
     def _as_client_knows(self, turn: SampledTurn) -> SampledTurn:
         """A turn with the client's own names in it."""
@@ -110,7 +110,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
 
     @abstractmethod
     async def _remember(self, turn: SampledTurn) -> None:
-        """Keeps a turn for when it comes back."""
+        """Keeps a turn for when it is sent back."""
 
     # The run.
 
@@ -124,14 +124,14 @@ class CompletionRun(ABC, Generic[PreparedT]):
 
     @cached_property
     def _prefix(self) -> PromptPrefix | None:
-        """None where there is one engine alone."""
+        """None where there is only one engine."""
         return self._new_prefix() if self._server.engines.chooses else None
 
     def _takes_over(self, choice: int, error: BackendError) -> bool:
         return choice in self._leases and self._leases[choice].moved_on(error)
 
     def _renew(self, choice: int) -> bool:
-        """A new reader for an answer that said nothing, but not in a session: that keeps every
+        """Makes a new reader for an answer without content, except in a session: that keeps every
         token that was sampled."""
         if self._client.session is not None:
             return False
@@ -140,13 +140,12 @@ class CompletionRun(ABC, Generic[PreparedT]):
 
     @property
     def engine(self) -> str | None:
-        """The engine that answers, the first choice where there are several; None before it is
-        asked."""
+        """The engine that answers the first choice; None before it is asked."""
         return self._leases[0].engine.url if 0 in self._leases else None
 
     async def run(self) -> ApiError | None:
-        """Answers the client. Returns the error that a stream ended with, if it did; raises what
-        could not be told to the client."""
+        """Answers the client. Returns the error that a stream ended with, if any; raises an error
+        that the client has not been told."""
         watch = asgi.DisconnectWatch(self._client.receive, self._generation.client_gone)
         session = self._client.session
         if session is not None:
@@ -167,7 +166,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
                 session.broke_off(self._prepared, self.readers, state)
             self._count_and_record()
 
-    # For those who look on.
+    # For observers.
 
     @property
     def usage(self) -> Usage:
@@ -185,7 +184,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
             return tokenizer.decode(reader.sampled_ids[-_TAIL_PIECES:])
         return "".join(reader.sampled_text[-_TAIL_PIECES:])
 
-    # Both ways.
+    # For streamed and whole answers.
 
     @property
     def _headers(self) -> dict[str, str]:
@@ -203,7 +202,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
         return {name: value for name, value in headers.items() if value}
 
     def _reason(self) -> FinishReason:
-        """Why the engine stopped: of each choice, where there are several."""
+        """The reason why the engine stopped: of each choice, where there are several."""
         reasons = [_engine_reason(reader) for reader in self.readers]
         return reasons if len(reasons) > 1 else reasons[0]
 
@@ -225,7 +224,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
         try:
             await self._generation.run(deliver, alive, text_way)
         except BackendOverflow as error:
-            # Only the backend knew that the prompt is too long. Clients look for both numbers.
+            # Only the backend could find that the prompt is too long. Clients read both numbers.
             limit = error.limit or self._server.model.context
             tokens = error.tokens or max(self._prepared.encoded.tokens, limit + 1)
             raise ContextOverflow(tokens, limit) from error
@@ -244,13 +243,13 @@ class CompletionRun(ABC, Generic[PreparedT]):
         await asgi.send_bytes(self._client.send, 200, data, "application/json", self._headers)
 
     def _tell_whether_delivered(self) -> None:
-        """Asked before the very end: after it every client is gone."""
+        """Called before the very end: after it, every client disconnects."""
         session = self._client.session
         if session is not None and self._generation.has_left:
             session.undelivered()
 
     def _folded(self, id: str | None) -> dict[str, Any]:
-        """The whole response, under an id if there is one already."""
+        """The whole response, under the given id if there is one already."""
         call = self._prepared.call
         events: list[list[LoggedEvent]] = [
             [(event, reader.logprobs_of(event)) for event in reader.events]
@@ -275,11 +274,12 @@ class CompletionRun(ABC, Generic[PreparedT]):
             client.send, client.send_piece, self._headers, timer, client.write_now
         )
         frames = self._api.frames
-        # Pieces that have log probabilities of their own are not joined.
+        # Events with their own log probabilities are not joined.
         framed = (
             partial(self._framed_alone, writer) if self._prepared.call.logprobs else writer.frames
         )
-        # A sealed turn goes out where the reasoning ends: what follows must wait for its own end.
+        # A sealed turn is sent where the reasoning ends: everything after it must wait for the
+        # turn's end.
         seals = self._server.storage.turns.seal is not None
         later: list[tuple[int, list[Event]]] | None = [] if seals else None
         is_plain = not (seals or self._prepared.call.logprobs)
@@ -316,7 +316,8 @@ class CompletionRun(ABC, Generic[PreparedT]):
         except Exception as error:
             if not stream.has_begun:
                 raise
-            # The protocol's own error, and then no clean end: clients take that for the answer.
+            # The protocol's own error, and then no clean end, which clients would take for the
+            # answer's.
             api_error = client_error(error)
             await stream.write(frames(writer.fail(api_error)))
             if not is_expected(error):
@@ -327,7 +328,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
         return None
 
     def _first_events(self, writer: EventWriter) -> Events:
-        """What opens the response, under the upstream's name for it if that is known."""
+        """The events that open the response, under the upstream's id for it if that is known."""
         writer.id = self._upstream_id or writer.id
         return writer.start(input_tokens=self._prepared.encoded.tokens)
 
@@ -340,11 +341,11 @@ class CompletionRun(ABC, Generic[PreparedT]):
         logprobs_of = self.readers[choice].logprobs_of
         return b"".join(writer.frames([e], choice, logprobs_of(e)) for e in events)
 
-    # What is kept.
+    # Records.
 
     def _seal(self) -> str | None:
-        """What the client is to give back with its reasoning: the turn, or its name. None is the
-        reasoning itself, where clients may give back nothing else of it."""
+        """The mark that the client is to send back with its reasoning: the sealed turn, or its
+        name. None where clients may send back nothing but the reasoning itself."""
         server, prepared = self._server, self._prepared
         turns, mark = server.storage.turns, None
         if turns.seal is not None:
@@ -362,7 +363,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
         return replace(self._as_client_knows(turn), engine=engine)
 
     async def _store(self, response: JsonObject | None) -> None:
-        """Keeps the turn before the client has all of it: it may come back immediately."""
+        """Keeps the turn before the client has all of it: it may be sent back immediately."""
         storage, prepared = self._server.storage, self._prepared
         for turn_id, reader in zip(prepared.turn_ids, self.readers, strict=True):
             turn = self._turn_to_keep(turn_id, reader)
@@ -430,7 +431,8 @@ class CompletionRun(ABC, Generic[PreparedT]):
 
 
 def _engine_reason(reader: ChoiceReader) -> Reason | None:
-    """Why the engine stopped, unless we ended the text, or the model's own EOS says more."""
+    """The reason why the engine stopped, unless the gateway ended the text, or the model's own EOS
+    takes precedence."""
     is_cut = reader.events[-1] == End("length")
     return reader.finish if is_cut and not reader.is_done else None
 
@@ -452,9 +454,9 @@ def _sampled_turn(
 ) -> SampledTurn | None:
     message = assemble(reader.events)
     if message.incomplete:
-        return None  # what the client got is not what was sampled
+        return None  # the client's version is not the sampled one
     fitted = {e.index: e.arguments for e in reader.events if isinstance(e, FittedCallEnd)}
-    # The opening of a call that was asked for is no part of what was sampled, but of the turn.
+    # The opening of a call that was asked for was not sampled, but belongs to the turn.
     is_opened = prepared.call.request.tool_choice not in ("auto", "none")
     prompt, ids, *_ = prepared.encoded
     opening = prompt.ending.open if is_opened else ""

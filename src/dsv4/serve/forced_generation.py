@@ -1,7 +1,7 @@
 """A call that must be made, after reasoning, on a backend that takes no grammars: one generation up
 to the end of the reasoning, and a second one that goes on behind the opening of the call.
 
-To whoever reads the answer it is one completion, in which some tokens were written by us.
+For the reader of the answer it is one completion, with some tokens written by the gateway.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ FREE_CHOICES = ("auto", "none")
 
 
 def forced_opening(call: ApiRequest, backend: AnyBackend) -> str:
-    """What begins the call that a request forces, where it must follow the reasoning and the
-    backend cannot be told so; empty for all others."""
+    """The beginning of the call that a request forces, where it must follow the reasoning and the
+    backend has no grammar for that; empty for all others."""
     request = call.request
     if not request.thinking or backend.grammar_form is not None:
         return ""
-    # The same words as in a prompt that the model does not think after.
+    # The same text as in a prompt after which the model does not think.
     empty = replace(request, thinking=False, messages=[{"role": "user", "content": ""}], prefix="")
     return empty.encode().ending.open
 
 
 def written_text(text: str, tokenizer: Tokenizer | None) -> Chunk:
-    """A text of ours, in which special tokens are what they spell."""
+    """A text of the gateway's, with special tokens as their ids."""
     return Chunk(text, None if tokenizer is None else markup_ids(tokenizer, text))
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class ForcedGeneration:
-    """The two generations of one completion. `opening` begins the call, behind the reasoning."""
+    """The two generations of one completion. `opening` begins the call, after the reasoning."""
 
     backend: Backend
     prompt: Prompt
@@ -50,7 +50,7 @@ class ForcedGeneration:
     opening: Chunk
     tokenizer: Tokenizer | None
     border: Chunk = field(init=False)
-    # The first generation: what it says, and how it ends.
+    # The first generation: its text, and its end.
     _text: str = ""
     _sampled_ids: list[int] = field(default_factory=list)
     _as_ids: bool = False
@@ -67,7 +67,7 @@ class ForcedGeneration:
             async for chunk in first:
                 if not self._is_closed:
                     yield self._reasoned(chunk)
-                elif chunk.ids or chunk.text:  # it did not stop where it was asked to
+                elif chunk.ids or chunk.text:  # it did not stop at the end of the reasoning
                     break
                 else:
                     self._counts = chunk.counts or self._counts
@@ -99,12 +99,12 @@ class ForcedGeneration:
 
     @property
     def _first(self) -> Options:
-        """The options of the first generation: it ends where the reasoning does."""
+        """The options of the first generation: it stops at the end of the reasoning."""
         id = None if self.border.ids is None else self.border.ids[0]
         return replace(self.options, stop_tokens={self.border.text: id})
 
     def _reasoned(self, chunk: Chunk) -> Chunk:
-        """A piece of the first generation, without what comes after the reasoning."""
+        """A piece of the first generation, without anything after the reasoning."""
         self._counts = chunk.counts or self._counts
         self._finish = chunk.finish or self._finish
         if chunk.ids is not None and self.border.ids is not None:
@@ -119,7 +119,7 @@ class ForcedGeneration:
         if border in ids:
             self._is_closed = True
             del ids[ids.index(border) + 1 :]
-        elif end in ids:  # which would end the turn
+        elif end in ids:  # an EOS would end the turn
             del ids[ids.index(end) :]
         self._sampled_ids += ids
         return ids
@@ -139,7 +139,7 @@ class ForcedGeneration:
 
     @property
     def _first_count(self) -> int:
-        """How many tokens the reasoning took."""
+        """The number of tokens in the reasoning."""
         if self._as_ids:
             return len(self._sampled_ids)
         if self._counts.completion is not None:
@@ -149,7 +149,7 @@ class ForcedGeneration:
         return self.tokenizer.count(self._text)
 
     def _total(self, completion: int | None) -> Counts:
-        """The counts of both: the prompt is the first one's."""
+        """The counts of both generations: the prompt is the first one's."""
         counts = self._counts
         return Counts(counts.prompt, counts.cached, completion, counts.reasoning)
 

@@ -1,5 +1,5 @@
-"""What the routes of one app share: settings, engines, the model, keys and limits, what is kept,
-what is observed.
+"""The state that the routes of one app share: settings, engines, the model, keys and limits,
+storage, observers.
 """
 
 from __future__ import annotations
@@ -41,19 +41,20 @@ _PER_OWNER = 8
 
 
 class SeenPrefixes:
-    """The last token sequences of each owner, prompts with what was sampled after them: how much
-    of a new prompt they share is what a prefix cache saves."""
+    """The last token sequences of each owner, prompts with the tokens sampled after them. The part
+    that a new prompt shares with one is what a prefix cache saves."""
 
     def __init__(self) -> None:
         self._last: OrderedDict[str, deque[array[int]]] = OrderedDict()
 
     def shared(self, owner: str, ids: Sequence[int]) -> int:
-        """How many tokens a prompt shares with the best of the owner's last sequences."""
+        """The number of tokens that a prompt shares with the most similar of the owner's last
+        sequences."""
         prompt, sequences = array("I", ids), self._last.get(owner, ())
         return max((common_prefix_length(prompt, earlier) for earlier in sequences), default=0)
 
     def note(self, owner: str, ids: Sequence[int]) -> None:
-        """Remembers a sequence; one that it continues goes."""
+        """Remembers a sequence, and drops one that it continues."""
         sequences = self._last.setdefault(owner, deque(maxlen=_PER_OWNER))
         self._last.move_to_end(owner)
         new = array("I", ids)
@@ -73,7 +74,7 @@ class GatewayState:
         self.settings = settings
         self.heals = is_chat(engines[0].backend)
         self.metrics: Metrics = Metrics(heals=self.heals)
-        # Who sees requests besides their clients.
+        # Observers of requests.
         self.traced = tracing_for(settings)
         self.recorder: Recorder | None = Recorder(settings.record) if settings.record else None
         self.inspector = inspector_for(settings)
@@ -101,12 +102,12 @@ class GatewayState:
 
     @property
     def tokenizer(self) -> Tokenizer | None:
-        """With the names that the model's dialect has for special tokens."""
+        """The tokenizer, with the special tokens' names in the model's dialect."""
         return self.model.tokenizer
 
     @property
     def needed_tokenizer(self) -> Tokenizer:
-        """The same, for what cannot be done without. Raises an `ApiError` where there is none."""
+        """The tokenizer, for work that needs one. Raises an `ApiError` where there is none."""
         if self.tokenizer is None:
             raise ApiError("Ids need the extra `tokens`, which is not installed.", status=501)
         return self.tokenizer
@@ -117,12 +118,13 @@ class GatewayState:
         return self.engines.first.backend
 
     def shared_tokens(self, owner: str, encoded: EncodedPrompt) -> int | None:
-        """How many tokens of a prompt an earlier one of the same owner had; None without ids."""
+        """The number of tokens of a prompt that an earlier one of the same owner had; None without
+        ids."""
         prompt, ids, *_ = encoded
         return None if ids is None else self.prefixes.shared(owner, picture_ids(prompt, ids))
 
     async def summarize(self) -> None:
-        """Logs what this process is doing, and what was counted where nobody else does."""
+        """Logs what this process is doing, and the counts that are reported nowhere else."""
         doing = {"running": self.gate.running, "waiting": self.gate.waiting}
         log_fields(logging.INFO, f"process {os.getpid()}", doing)
         if self.metrics.shared_folder is None:

@@ -1,5 +1,5 @@
-"""The completions of one request while they are generated: passed on as they come, tried again
-as long as nothing came, ended when their client leaves or their time is over.
+"""The completions of one request while they are generated: passed on as they come, tried again as
+long as nothing has come, ended when the client disconnects or a time limit is reached.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from dsv4.serve.backend import (
 from dsv4.serve.choice_reader import ChoiceReader, joined_events
 from dsv4.serve.settings import Settings
 
-# So many characters of a text are written between two turns of the loop.
+# The most characters of a text that are written between two turns of the loop.
 _MOST_AT_ONCE = 256 * 1024
 
 _log = logging.getLogger("dsv4.serve")
 T = TypeVar("T")
 
-# Gets the index of a choice.
+# Takes the index of a choice.
 OpenStream: TypeAlias = Callable[[int], Chunks]
 TakesOver: TypeAlias = Callable[[int, BackendError], bool]
-# Gets the index of a choice, and events of it. What it returns must be awaited before the next.
+# Takes the index of a choice, and events of it. The result must be awaited before the next call.
 PassEvents: TypeAlias = Callable[[int, list[Event]], Awaitable[None] | None]
-# Gets the index of a choice, and what reads it.
+# Takes the index of a choice, and its reader.
 FindTextWay: TypeAlias = Callable[[int, ChoiceReader], TakeText]
 
 
@@ -45,8 +45,8 @@ class Generation:
     """The completions of one request.
 
     `_open` asks the backend, for each of the `_readers`, once its `_turn` has come. `_takes_over`
-    says whether another engine is asked after a failure, without a pause, and `_renew` whether an
-    answer that said nothing is asked for once more, with a new reader.
+    says whether another engine is asked after a failure, without a pause; `_renew` says whether an
+    answer without content is requested once more, with a new reader.
     """
 
     _settings: Settings
@@ -59,8 +59,8 @@ class Generation:
     _failure: Exception | None = None
     _alive: Callable[[], Awaitable[None]] | None = None
     _text_way: FindTextWay | None = None
-    _is_large: bool = False  # what takes long is read in threads
-    _has_begun: bool = False  # something has gone to the client: it is too late to try again
+    _is_large: bool = False  # slow work is done in threads
+    _has_begun: bool = False  # the client has got something: it is too late to try again
 
     def __post_init__(self) -> None:
         self._running = len(self._readers)
@@ -75,17 +75,17 @@ class Generation:
 
     @property
     def failure(self) -> BackendError | None:
-        """What the backend failed with, if it did."""
+        """The backend's error, if it failed."""
         return self._failure if isinstance(self._failure, BackendError) else None
 
     @property
     def is_whole(self) -> bool:
-        """Whether all completions have come to their end."""
+        """Whether all completions have reached their end."""
         return not self._running and self._failure is None
 
     @property
     def has_left(self) -> bool:
-        """Whether the client is gone."""
+        """Whether the client has disconnected."""
         return isinstance(self._failure, ClientGone)
 
     def _late(self, setting: str) -> None:
@@ -150,17 +150,17 @@ class Generation:
                 await waiting
 
     async def done(self, work: Callable[..., T], *given: Any) -> T:
-        """What some work on the answer gives. Of a large one it is done in a thread."""
+        """The result of some work on the answer, done in a thread if the answer is large."""
         return await asyncio.to_thread(work, *given) if self._is_large else work(*given)
 
     async def _pump(self, choice: int, deliver: PassEvents) -> None:
-        """Reads what the backend sends for one choice, and passes it on."""
+        """Reads the backend's pieces for one choice, and passes them on."""
         try:
             await self._turn.wait()
             self.timer.backend_asked()
             await self._pass_on_with_retries(choice, deliver)
         except asyncio.CancelledError:
-            return  # nobody reads on
+            return  # the rest is not read
         except Exception as error:
             self._fail(error)
             return
@@ -169,7 +169,7 @@ class Generation:
             self._end()
 
     async def _pass_on_with_retries(self, choice: int, deliver: PassEvents) -> None:
-        """Passes on what comes. As long as nothing came, another engine takes over, or the same is
+        """Passes pieces on. As long as none has come, another engine takes over, or the same one is
         tried again, with growing pauses."""
         tries_left, empty_left = self._settings.retries, self._settings.retry_empty
         while True:
@@ -194,11 +194,11 @@ class Generation:
         return not self._has_begun and self._readers[choice].is_empty
 
     async def _pass_on(self, choice: int, deliver: PassEvents) -> None:
-        """Passes on what the backend sends, to its end.
+        """Passes on the backend's pieces, to the end.
 
         Every token of every stream goes through `taken`, and all streams of a worker share its
-        time. So nothing stands around it that would be woken for each token: no iterator over
-        another one, no time-out, no task.
+        time. So nothing around it is woken for each token: no iterator over another one, no
+        time-out, no task.
         """
         reader, note_chunks = self._readers[choice], self.timer.heard
         read = reader.feed
@@ -211,11 +211,11 @@ class Generation:
                 events = read(chunks[0]) if len(chunks) == 1 else _events_of(reader, chunks)
                 if not events:
                     return self._ended_by(reader)
-                self._has_begun = self._alive is not None  # a whole answer goes out at its end
+                self._has_begun = self._alive is not None  # a whole answer is sent at its end
                 waiting = deliver(choice, events)
             except BackendError:
                 raise
-            except Exception as error:  # ids that are none, or half of a pair
+            except Exception as error:  # invalid ids, or half of a surrogate pair
                 raise _backend_fault(error) from error
             return self._ended_by(reader, waiting) if reader.is_done else waiting
 
@@ -228,7 +228,7 @@ class Generation:
                 await _pulled(stream, taken)
 
     async def _taken_in_steps(self, choice: int, chunks: list[Chunk], deliver: PassEvents) -> None:
-        """Reads large pieces in a thread, and passes them on with turns for other streams."""
+        """Reads large pieces in a thread, and gives other streams a turn after each step."""
         reader, self._is_large = self._readers[choice], True
         try:
             events = await asyncio.to_thread(_events_of, reader, chunks)
@@ -247,7 +247,7 @@ class Generation:
     def _ended_by(
         self, reader: ChoiceReader, waiting: Awaitable[None] | None = None
     ) -> Awaitable[None] | None:
-        """Ends the reading where what follows would not be shown, after what has to wait."""
+        """Ends the reading where the rest would not be shown, once `waiting` is done."""
         if not reader.is_done:
             return waiting
         if waiting is None:
@@ -262,11 +262,11 @@ class Generation:
 
 
 class _Enough(Exception):
-    """What follows would not be shown."""
+    """The rest would not be shown."""
 
 
 class _ThenEnough:
-    """The end of the reading, behind what has to wait. A coroutine would have to be awaited."""
+    """Awaits `waiting`, then ends the reading. A coroutine would have to be awaited."""
 
     def __init__(self, waiting: Awaitable[None]) -> None:
         self._waiting = waiting
@@ -277,7 +277,7 @@ class _ThenEnough:
 
 
 async def _pulled(stream: Chunks, take: TakeChunks) -> None:
-    """Gives the pieces of an iterator to `take`, those together that came together."""
+    """Gives the pieces of an iterator to `take`, in batches as they came."""
     batch: list[Chunk] = []
     async with aclosing(stream) as chunks:
         while True:
@@ -287,7 +287,7 @@ async def _pulled(stream: Chunks, take: TakeChunks) -> None:
                 break
             except BackendError:
                 raise
-            except Exception as error:  # whatever an engine raises
+            except Exception as error:  # any error of an engine
                 raise _backend_fault(error) from error
             if not batch[-1].more:
                 waiting, batch = take(batch), []
@@ -298,7 +298,7 @@ async def _pulled(stream: Chunks, take: TakeChunks) -> None:
 
 
 def _events_of(reader: ChoiceReader, chunks: list[Chunk]) -> list[Event]:
-    """The events of pieces that came together, up to where the text ends."""
+    """The events of pieces that came together, up to the end of the text."""
     events: list[Event] = []
     for chunk in chunks:
         events += reader.feed(chunk)
@@ -308,7 +308,7 @@ def _events_of(reader: ChoiceReader, chunks: list[Chunk]) -> list[Event]:
 
 
 def _steps(events: list[Event]) -> Iterator[list[Event]]:
-    """The events one by one, long texts in pieces."""
+    """The events one by one, with long texts in pieces."""
     for event in events:
         if not isinstance(event, (ContentDelta, ReasoningDelta)):
             yield [event]
@@ -318,6 +318,6 @@ def _steps(events: list[Event]) -> Iterator[list[Event]]:
 
 
 def _backend_fault(error: Exception) -> BackendError:
-    """The error for whatever an engine raised. Only the log says what that was."""
+    """The error for any exception of an engine, which only the log describes."""
     _log.warning("the backend raised %s", type(error).__name__, exc_info=error)
     return BackendError("the backend failed, or sent what cannot be read")

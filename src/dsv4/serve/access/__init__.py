@@ -1,1 +1,1 @@
-"""Who may use the gateway, and how much: keys and limits, other sites' pages, streams at once."""
+"""Limits access to the gateway: keys and their limits, other sites' pages, simultaneous streams."""

@@ -1,5 +1,5 @@
-"""API keys: the file that has them, whose key a request shows, what has been used with each, and
-what slows down guesses.
+"""API keys: the file of keys, the key that a request shows, the use of each key, and a brake on
+guesses.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from dsv4.serve.settings import SettingError, Settings
 
 # The owner of everything where no keys are asked for.
 ANONYMOUS = "-"
-# What stands before the hash of a key, in the file.
+# The prefix of a key's hash in the file.
 _HASHED = "sha256:"
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
     """A key of the file: its owner's name, the secret's SHA-256, whether it may administer the
-    server, and what it may use."""
+    server, and its limits."""
 
     name: str
     digest: bytes
@@ -67,10 +67,10 @@ class Keyring:
         return len(self._keys)
 
     def owner(self, headers: Mapping[str, str]) -> Key | None:
-        """Whose key the request shows. None if it shows none that fits, where one is asked for."""
+        """The key that the request shows. None if it shows no known key, where one is required."""
         if not self._keys:
             return Key(ANONYMOUS, b"")
-        # Every key is compared, so that the time says nothing about which of them fits.
+        # Every key is compared, so that the time does not reveal which of them fits.
         owners = [
             key
             for digest in _shown_digests(headers)
@@ -81,7 +81,7 @@ class Keyring:
 
 
 def _shown_digests(headers: Mapping[str, str]) -> list[bytes]:
-    """The keys that a client shows. Some show two, and only one of them is for us."""
+    """The keys that a client shows. Some clients show two, of which only one is for this server."""
     scheme, _, token = headers.get("authorization", "").partition(" ")
     bearer = token.strip() if scheme.lower() == "bearer" else ""
     return [_digest(key) for key in (bearer, headers.get("x-api-key", "")) if key]
@@ -92,13 +92,13 @@ def _digest(secret: str) -> bytes:
 
 
 def hashed_key(secret: str) -> str:
-    """A key as the file may have it in place of the secret."""
+    """A key in the form that the file may have in place of the secret."""
     return f"{_HASHED}{_digest(secret).hex()}"
 
 
 def read_keys(path: str) -> Keyring:
     """The keys of a file, one per line: `key`, `name:key` or `admin name:key`, with limits after
-    it; a key may be given by its hash, `sha256:HEX`; `#` is a comment."""
+    it. A key may be given by its hash, `sha256:HEX`; `#` begins a comment."""
     try:
         with open(path, encoding="utf-8") as file:
             lines = file.read().splitlines()
@@ -125,7 +125,7 @@ def refuse_open_file(name: str, path: str, settings: Settings) -> None:
     try:
         mode = os.stat(path).st_mode
     except OSError:
-        return  # whoever reads it says what is wrong
+        return  # reading it later reports the problem
     if stat.S_ISREG(mode) and mode & (stat.S_IROTH | stat.S_IWOTH):
         problem = f"{path}: found a file that every user can read (mode {stat.S_IMODE(mode):o})"
         raise SettingError(name, f"{problem}, expected one like 600, or --open-key-files")
@@ -150,8 +150,8 @@ def _key(line: str, number: int, path: str) -> Key:
         if not re.fullmatch("[0-9a-f]{64}", secret.removeprefix(_HASHED)):
             raise _bad_line(path, number, "expected 64 hexadecimal digits after `sha256:`")
         digest = bytes.fromhex(secret.removeprefix(_HASHED))
-    # The name says whose the stored turns are. So that of a key without one must stay the same, and
-    # go to no other key, when the lines of the file change.
+    # Stored turns belong to a key's name. So the name of a key without one must stay the same, and
+    # must not pass to another key, when the lines of the file change.
     return Key(f"key-{digest.hex()[:16]}" if name is None else name, digest, admin, limits)
 
 
@@ -165,21 +165,21 @@ def _bad_line(path: str, number: int, problem: str) -> SettingError:
     return SettingError("api_key_file", f"{path}, line {number}: {problem}")
 
 
-# Wrong keys.
+# Protection from guesses.
 
 
-# So many wrong keys in a minute from one address are somebody's mistake. After that each takes
-# twice as long as the one before, up to the longest pause.
+# So many wrong keys in a minute from one address count as mistakes. After that, each takes twice as
+# long as the one before, up to the longest pause.
 _FREE_GUESSES = 5
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 # Guesses are forgotten after a minute.
 _GUESSING_SECONDS = 60.0
-# How many addresses are remembered, and how many guessers wait at once.
+# The most addresses that are remembered, and the most guessers that wait at the same time.
 _MOST_ADDRESSES, _MOST_WAITING = 4096, 256
 
 
 class WrongKeys:
-    """Slows down whoever guesses keys. Right keys never wait."""
+    """Slows down clients that guess keys. Right keys never wait."""
 
     def __init__(self) -> None:
         self._guesses: OrderedDict[str, tuple[float, int]] = OrderedDict()
@@ -197,7 +197,7 @@ class WrongKeys:
             self._waiting -= 1
 
     def next_pause(self, address: str) -> float:
-        """How long this wrong key takes, in seconds."""
+        """The pause for this wrong key, in seconds."""
         now = time.monotonic()
         since, guesses = self._guesses.pop(address, (now, 0))
         if now - since > _GUESSING_SECONDS:
@@ -209,11 +209,11 @@ class WrongKeys:
         return 0.0 if doublings < 0 else min(_FIRST_PAUSE * 2**doublings, _LONGEST_PAUSE)
 
 
-# All of it for one gateway.
+# The access control of one gateway.
 
 
 class AccessControl:
-    """The keys of a gateway, and what has been used with each."""
+    """The keys of a gateway, and the use of each."""
 
     def __init__(
         self,
@@ -221,8 +221,8 @@ class AccessControl:
         folder: Path | None,
         on_change: Callable[[bool], None] = lambda is_up: None,
     ) -> None:
-        """`folder` is the folder of workers that count together. `on_change` is called with whether
-        the Redis that counts for all machines is there, each time that it was asked. Raises a
+        """`folder` is the folder of workers that count together. `on_change` is called after each
+        access to the Redis that counts for all machines, with whether it is there. Raises a
         `SettingError`."""
         if not (settings.is_loopback or settings.api_key_file or settings.no_auth):
             problem = (
@@ -239,10 +239,10 @@ class AccessControl:
         self.wrong_keys: WrongKeys = WrongKeys()
 
     async def authenticated(self, scope: Scope) -> Key:
-        """Whose request it is. Raises an `ApiError`; a wrong key takes longer each time."""
+        """The key of a request. Raises an `ApiError`; a wrong key takes longer each time."""
         names = [name for name, _ in scope["headers"]]
         if names.count(b"authorization") > 1 or names.count(b"x-api-key") > 1:
-            # A proxy before this may have looked at the other one.
+            # A proxy in front may have checked the other one.
             raise ApiError("found the same header of a key twice, expected it once", status=400)
         key = self.keys.owner(headers_of(scope))
         if key is None:
@@ -253,21 +253,21 @@ class AccessControl:
         return key
 
     def check_admin(self, key: Key) -> None:
-        """Raises an `ApiError` where there are keys, and this is not one of an administrator."""
+        """Raises an `ApiError` where there are keys, and this is not an administrator's."""
         if self.keys.asks and not key.admin:
             problem = "found a key without `admin` before its name in the file of keys"
             raise ApiError(f"{problem}, expected an `admin` key", status=403)
 
     def check_administrator(self, key: Key) -> None:
-        """The same, where without keys only this machine may change the gateway."""
+        """The same; and without keys, only this machine may change the gateway."""
         self.check_admin(key)
         if not (self.keys.asks or self._settings.is_loopback):
             problem = "found a server without keys that listens beyond loopback"
             raise ApiError(f"{problem}, expected an `admin` key", status=403)
 
     def reload(self) -> bool:
-        """Reads the file of keys again. False where there is none. Raises a `SettingError`, and
-        keeps the old ones, where it cannot be used."""
+        """Reads the file of keys again. Returns False where there is none. Raises a `SettingError`
+        and keeps the old keys where the file cannot be used."""
         path = self._settings.api_key_file
         if path:
             refuse_open_file("api_key_file", path, self._settings)
@@ -278,11 +278,11 @@ class AccessControl:
 def _usage_table(
     settings: Settings, folder: Path | None, on_change: Callable[[bool], None]
 ) -> UsageTable:
-    """Where it is counted what keys use: as far as can be."""
+    """The table that counts the use of keys, for as many processes as possible."""
     if url := settings.limits_redis:
         from dsv4.serve.access.redis_usage import RedisUsage
 
         table = RedisUsage(url, on_change)
-        on_change(True)  # until it turns out to be away
+        on_change(True)  # until an access fails
         return table
     return ProcessUsage() if folder is None else MachineUsage(folder)

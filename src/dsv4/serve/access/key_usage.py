@@ -1,4 +1,4 @@
-"""What keys may use, and what they have used: counted by one process, by the workers of one machine
+"""The limits of keys and their usage: counted by one process, by the workers of one machine
 together, or in Redis by many machines (`redis_usage.py`).
 """
 
@@ -23,7 +23,7 @@ from dsv4.errors import mismatch, short_repr
 
 @dataclass(frozen=True, slots=True)
 class KeyLimits:
-    """What a key may use. None is no limit; no models are all of them."""
+    """The limits of a key. None is no limit; no models means all of them."""
 
     requests: int | None = None
     tokens: int | None = None
@@ -34,12 +34,12 @@ class KeyLimits:
 
     @property
     def counts(self) -> bool:
-        """Whether anything must be counted."""
+        """Whether the key's usage must be counted at all."""
         limits = (self.requests, self.tokens, self.day_tokens, self.streams)
         return any(limit is not None for limit in limits)
 
     def check_model(self, model: object) -> None:
-        """Raises an `ApiError` for a model that requests may not use."""
+        """Raises an `ApiError` for a model that the key does not allow."""
         if self.models and model not in self.models:
             expected = f"expected a model of this key: {', '.join(self.models)}"
             message = f"found {short_repr(model)}, {expected}"
@@ -81,7 +81,7 @@ def _names(value: str) -> tuple[str, ...]:
 
 
 def _moment(value: str) -> datetime:
-    """A day, whose end is meant, or a moment; without a zone it is UTC's."""
+    """The end of a day, or a moment; UTC if it has no zone."""
     try:
         if len(value) == len("2027-01-31"):
             day = date.fromisoformat(value)
@@ -100,15 +100,15 @@ _READERS: dict[str, Callable[[str], Any]] = {
 }
 
 
-# Limits are by the minute, which begins with its first request.
+# Limits are per minute; a minute begins with its first request.
 _WINDOW = 60.0
 DAY = 24 * 3600.0
 
 
 @dataclass(slots=True)
 class KeyUsage:
-    """What a key has used in the minute that began at `since`, in the day since `day` (UTC), and
-    its streams by process."""
+    """The usage of a key in the minute that began at `since`, in the day since `day` (UTC), and its
+    streams by process."""
 
     since: float = 0.0
     requests: int = 0
@@ -125,36 +125,36 @@ class KeyUsage:
             self.day, self.day_tokens = int(now // DAY), 0
 
 
-# What happens to what a key has used, at a moment. It may be asked twice, of two copies.
+# Changes a key's usage at a moment. It may be called twice, on two copies.
 UsageChange: TypeAlias = Callable[[KeyUsage, float], None]
 
 
 class UsageTable(ABC):
-    """What all keys have used. `process` is the name that this process counts its streams under."""
+    """The usage of all keys. `process` is the name under which this process counts its streams."""
 
     def __init__(self) -> None:
         self.process: str = str(os.getpid())
 
     @abstractmethod
     async def change(self, name: str, change: UsageChange) -> None:
-        """Changes what a key has used, in one step. What `change` raises changes nothing."""
+        """Changes a key's usage in one step. An exception in `change` changes nothing."""
 
     async def look_after(self) -> None:
-        """What is to be done all the time."""
+        """Keeps the table up to date, continuously."""
         return
 
     async def aclose(self) -> None:
-        """Lets go of what it holds."""
+        """Frees its resources."""
         return
 
     @property
     def failure(self) -> str | None:
-        """Why it cannot be used as it should be; None where it can."""
+        """The reason why it cannot be used as intended; None where it can."""
         return None
 
 
 class ProcessUsage(UsageTable):
-    """Counted by this process."""
+    """Usage counted by this process."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -165,14 +165,15 @@ class ProcessUsage(UsageTable):
 
 
 class MachineUsage(UsageTable):
-    """Counted by the workers of one machine: a file for each key, in a folder of their own."""
+    """Usage counted by the workers of one machine: a file for each key, in a folder of their
+    own."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
         self._folder = folder
 
     async def change(self, name: str, change: UsageChange) -> None:
-        import fcntl  # which only systems with several workers need
+        import fcntl  # only systems with several workers need it
 
         file = self._folder / f"key-{hashlib.sha256(name.encode()).hexdigest()[:32]}.json"
         with open(file, "a+", encoding="utf-8") as stream:
@@ -203,7 +204,7 @@ def is_alive(pid: int) -> bool:
 
 
 class KeyMeter:
-    """Lets requests in as far as their keys' limits go."""
+    """Admits requests as far as the limits of their keys allow."""
 
     def __init__(self, table: UsageTable) -> None:
         self.table = table
@@ -252,7 +253,7 @@ class KeyMeter:
         usage.streams[own] = usage.streams.get(own, 0) + streams
 
     async def count_tokens(self, name: str, limits: KeyLimits, tokens: int) -> None:
-        """Notes what a request has taken, which only its end tells."""
+        """Adds the tokens of a request, which are known only at its end."""
 
         def add(usage: KeyUsage, now: float) -> None:
             usage.roll(now)
@@ -264,7 +265,7 @@ class KeyMeter:
 
 
 class KeyLimitReached(ApiError):
-    """A key has used what it may. `retry_after` is how long to wait, in seconds."""
+    """A key has reached a limit. `retry_after` is the time to wait, in seconds."""
 
     def __init__(self, message: str, retry_after: float) -> None:
         super().__init__(message, status=429, code="rate_limit_exceeded")

@@ -1,4 +1,4 @@
-"""What keys have used, counted in Redis by the gateways of many machines."""
+"""The usage of keys, counted in Redis by the gateways of many machines."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from dsv4.serve.storage.turn_stores import StoreFailure, StoreWatch
 _log = logging.getLogger("dsv4.serve")
 
 _SCRIPTS = Path(__file__).with_name("redis_scripts")
-# Streams of a process that has not been heard of for so many seconds have ended with it.
+# The streams of a process that has not reported for so many seconds have ended with it.
 _LEASE = 30.0
-# Nobody asks for what was used two days ago.
+# Usage of two days ago is never needed.
 _KEPT_SECONDS = int(2 * DAY)
 _MEANWHILE = "; until it is back, each process counts what keys use for itself"
 
 
 class RedisUsage(UsageTable):
-    """Counted in a Redis server.
+    """Usage counted in a Redis server.
 
-    While it is away, this process counts alone, from what was known last; what keys have used of
-    their day meanwhile is added when it is back. How many streams run here is never asked of
-    Redis, which may have forgotten it: it is told.
+    While the server is away, this process counts by itself, from the last known usage. The daily
+    usage counted meanwhile is added when the server is back. The number of streams that run here is
+    never read from Redis, which may have lost it, but always written to it.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class RedisUsage(UsageTable):
         self._prefix = prefix
         self.process: str = uuid4().hex
         self._usages: defaultdict[str, KeyUsage] = defaultdict(KeyUsage)
-        self._backlog: Counter[tuple[str, int]] = Counter()  # of a key, on a day
+        self._backlog: Counter[tuple[str, int]] = Counter()  # by key and day
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     @property
@@ -67,12 +67,12 @@ class RedisUsage(UsageTable):
         text, now = await self._watch.ask(partial(self._swapped, name, "", ""))
         while True:
             usage, moments = self._read(name, text, now)
-            # Known also where the change is refused, and not changed before Redis has it.
+            # Needed also if the change is refused, and unchanged until Redis has it.
             self._usages[name] = replace(usage, streams=dict(usage.streams))
             change(usage, now)
             new_text = json.dumps({"usage": asdict(usage), "seen": moments})
             text, now = await self._watch.ask(partial(self._swapped, name, text, new_text))
-            if text == new_text:  # else another process has changed it meanwhile
+            if text == new_text:  # otherwise another process has changed it meanwhile
                 break
         self._usages[name] = usage
         del self._backlog[name, usage.day]
@@ -84,7 +84,8 @@ class RedisUsage(UsageTable):
         return text.decode(), float(now)
 
     def _read(self, name: str, text: str, now: float) -> tuple[KeyUsage, dict[str, float]]:
-        """What Redis knows, put right by what is known here, and when each process was heard of."""
+        """The usage in Redis, corrected by this process's own, and when each process last
+        reported."""
         usage, seen = self._known_there(name, text)
         moments = {
             process: moment
@@ -98,14 +99,14 @@ class RedisUsage(UsageTable):
         return usage, {**moments, self.process: now}
 
     def _known_there(self, name: str, text: str) -> tuple[KeyUsage, dict[str, float]]:
-        """What Redis knows. What is damaged, or of a later version, is begun anew from what this
-        process knows: a key must not be refused for it."""
+        """The usage in Redis. If it is damaged, or of a later version, this process's own is used
+        instead: a key must not be refused for that."""
         try:
             there = json.loads(text or "{}")
             usage = KeyUsage(**there.get("usage", {}))
             seen = {process: float(moment) for process, moment in there.get("seen", {}).items()}
             numbers = (usage.since, usage.requests, usage.tokens, usage.day, usage.day_tokens)
-            math.fsum((*numbers, *usage.streams.values()))  # raises for what is no number
+            math.fsum((*numbers, *usage.streams.values()))  # raises unless all are numbers
         except (ValueError, TypeError, AttributeError):
             _log.warning("the usage of key %s cannot be read in Redis, and is counted anew", name)
             return replace(self._usages[name], streams=dict(self._usages[name].streams)), {}
@@ -115,7 +116,7 @@ class RedisUsage(UsageTable):
         return self._usages[name].streams.get(self.process, 0)
 
     def _change_here(self, name: str, change: UsageChange) -> None:
-        """The same by this process alone, which knows nothing of the others' streams."""
+        """The same in this process only, which does not know the others' streams."""
         now = time.time()
         usage = replace(self._usages[name], streams={self.process: self._own_streams(name)})
         usage.roll(now)
@@ -125,7 +126,7 @@ class RedisUsage(UsageTable):
         self._usages[name] = usage
 
     async def look_after(self) -> None:
-        """Says that streams still run, and what was missed while the server was away."""
+        """Reports that streams still run, and adds the usage counted while the server was away."""
         while True:
             await asyncio.sleep(_LEASE / 3)
             behind = {name for (name, _), tokens in self._backlog.items() if tokens}

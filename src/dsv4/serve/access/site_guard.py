@@ -11,9 +11,9 @@ from dsv4.serve.asgi import Scope, headers_of
 from dsv4.serve.settings import Settings
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
-# To listen on these is to listen on every address of the machine.
+# Listening on these means listening on every address of the machine.
 _EVERYWHERE = ("0.0.0.0", "::")
-# What browsers say of a request that their user made, or the server's own page.
+# The values that browsers send for requests that their user made, or the server's own page.
 _OWN_SITES = (None, "none", "same-origin")
 
 
@@ -28,13 +28,13 @@ class SiteGuard:
     """
 
     def __init__(self, settings: Settings, origins: tuple[str, ...] = ()) -> None:
-        """`origins` are those of other pages that may ask; with "*" all may."""
+        """`origins` are those of other pages that may send requests; with "*" all may."""
         self._names = {*LOOPBACK, settings.host.lower(), *map(str.lower, settings.allowed_hosts)}
         self._is_everywhere = settings.host in _EVERYWHERE
         self._origins = origins
 
     def check(self, scope: Scope) -> None:
-        """Raises an `ApiError` for a request that somebody else's page may have made."""
+        """Raises an `ApiError` for a request that may come from another site's page."""
         headers = headers_of(scope)
         if sum(name == b"host" for name, _ in scope["headers"]) > 1:
             raise ApiError("found several hosts, expected one", status=400)
@@ -52,7 +52,7 @@ class SiteGuard:
     def _is_own(self, name: str, scope: Scope) -> bool:
         if name in self._names:
             return True
-        # Only pages of this machine are reached by an address that leads here.
+        # Only pages of this machine are reached through an address that leads here.
         address = _address((scope.get("server") or ("",))[0])
         return self._is_everywhere and address is not None and _address(name) == address
 
@@ -65,7 +65,7 @@ class SiteGuard:
             return False
 
     def _check_site(self, scope: Scope, headers: Mapping[str, str]) -> None:
-        """Browsers leave the origin out of some requests, but newer ones say whose they are."""
+        """Browsers leave the origin out of some requests, but newer ones name the kind of site."""
         site = headers.get("sec-fetch-site")
         follows_link = (
             headers.get("sec-fetch-dest") == "document"

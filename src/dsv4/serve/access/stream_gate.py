@@ -1,4 +1,4 @@
-"""How many streams run at the same time, and how many wait."""
+"""Bounds on the streams that run at the same time, and on the requests that wait."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ class Busy(Exception):
 @dataclass(slots=True, eq=False)
 class StreamGate:
     """Lets up to `streams` run at the same time; up to `queue` requests wait, first come first
-    served. `on_change` is called with how many run and how many wait, each time that changes."""
+    served. `on_change` is called with the numbers of running streams and waiting requests, each
+    time that they change."""
 
     streams: int
     queue: int
     on_change: Callable[[int, int], None] = lambda *_: None
     running: int = 0
-    # The turns of requests that wait, with their streams.
+    # The turns of waiting requests, with their numbers of streams.
     _waiting: deque[tuple[asyncio.Event, int]] = field(default_factory=deque)
 
     @property
@@ -33,9 +34,9 @@ class StreamGate:
 
     @contextmanager
     def place(self, streams: int = 1) -> Iterator[asyncio.Event]:
-        """A place among the streams or in the queue, with the event that its turn has come.
+        """A place among the streams or in the queue; the event is set when its turn has come.
 
-        Raises `Busy` where there is none, and an `ApiError` where there can be none.
+        Raises `Busy` if there is no place, and an `ApiError` if there never can be.
         """
         if streams > self.streams:
             expected = f"expected at most {self.streams}, which this server runs at once"

@@ -38,7 +38,7 @@ _CUT = {
     False: "the backend broke off: its stream has no end",
     True: "the backend ended its stream without a finish reason",
 }
-# How many seconds a server has to go on after a finish reason: a count of tokens and the end may
+# The seconds that a server has to go on after a finish reason: a count of tokens and the end may
 # follow. Some servers never send that end.
 _GRACE = 2.0
 # Reading an event of this many bytes takes longer than other streams should wait: milliseconds.
@@ -70,8 +70,8 @@ class ChunkReader:
         # The form of the last events; and the same form while it can be used.
         self._form: EventForm | None = None
         self.usable_form: EventForm | None = None
-        # How many events are read in the usual way before the next look for a form. The number
-        # grows with each look: some servers send no two events alike.
+        # The number of events read in the usual way before the next look for a form. It grows with
+        # each look: some servers send no two events alike.
         self._until_look = 0 if by_form else _NEVER
         self._next_wait = 1
 

@@ -72,7 +72,7 @@ class AnswerReader:
 
     @property
     def held_size(self) -> int:
-        """How many bytes of the next event have come."""
+        """The bytes of the next event that have come."""
         return (self._bare or self._sse).held_size
 
     def feed(self, data: bytes) -> list[JsonObject]:

@@ -22,8 +22,7 @@ NAMES = _RUNNING + _WAITING
 _SAMPLE = re.compile(rf"^({'|'.join(NAMES)})(?:\{{.*\}})?[ \t]+(\S+)", re.MULTILINE)
 # An engine with a queue is full: a waiting request counts for more than a running one.
 _WAITING_WEIGHT = 4
-# How often an engine is asked, how long it has to answer, and how long its answer counts, in
-# seconds.
+# In seconds: the interval for asking an engine, its time to answer, and how long an answer counts.
 ASK_SECONDS, _ANSWER_SECONDS, _FRESH_SECONDS = 1.0, 2.0, 4.0
 # An engine without such metrics is asked again after so long: it may have been restarted as
 # another.

@@ -28,7 +28,7 @@ _log = logging.getLogger("dsv4.serve")
 
 # Prefixes are known in steps of so many bytes: 256 tokens, or about as much text.
 _STEP = 1024
-# How many steps of all conversations are remembered.
+# The most steps, of all conversations, that are remembered.
 _MOST_STEPS = 65_536
 # An engine may be busier than the least busy one by a quarter, and by so many streams: computing a
 # prefix again costs more than that.

@@ -401,8 +401,8 @@ class HttpClient:
 
     @property
     def starts(self) -> int:
-        """How often the server may have been started. As long as a connection is open, it is the
-        same process; when none is open, the next one may be to another."""
+        """The number of times that the server may have been started. As long as a connection is
+        open, it is the same process; when none is open, the next one may be to another."""
         return self._starts + (not any(connection.is_open for connection in self._connections))
 
     def release(self, answer: HttpConnection) -> None:

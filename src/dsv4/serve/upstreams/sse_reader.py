@@ -53,7 +53,7 @@ class SseReader:
 
     @property
     def held_size(self) -> int:
-        """How many bytes of the next event have come."""
+        """The bytes of the next event that have come."""
         return self._rest_size + self._data_size
 
     @property
