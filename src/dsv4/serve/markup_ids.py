@@ -1,4 +1,4 @@
-"""The ids of texts in which special tokens are what they spell."""
+"""The ids of texts in which the spelling of a special token means that token."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from dsv4.tokens import Tokenizer
 
 
 def markup_ids(tokenizer: Tokenizer, text: str | Iterable[str]) -> list[int]:
-    """The ids of the format's own words, of what a model wrote or of a prompt that a client wrote
-    itself, or of its parts. Never for the text of a message, which spells no tokens."""
+    """The ids of the format's own text, of a model's output, or of a prompt that a client wrote
+    itself, or of its parts. Never for the text of a message, where such a spelling is plain
+    text."""
     parts = markup(text).parts if isinstance(text, str) else text
     ids: list[int] = []
     for part in parts:

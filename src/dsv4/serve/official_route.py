@@ -1,5 +1,5 @@
 """The stand-in for DeepSeek's own API, `--as deepseek-api`: requests are read, refused and counted
-as the API does, and whatever is behind the gateway answers them.
+as the API does, and the backend of the gateway answers them.
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ from dsv4.serve.prepared_request import ReceivedRequest
 from dsv4.serve.prompt_route import PromptedRequest, PromptRoute, PromptRun
 
 BETA_PREFIX = "/beta"
-# What has nothing to do with the prompt, and is read as everywhere.
+# Fields that do not affect the prompt, and are read as on other routes.
 _OPTIONS = ("max_tokens", "stream", "stream_options", "stop", "logprobs", "top_logprobs")
 _LENGTH_FIELDS = ("max_tokens", "max_output_tokens")
-# The answer's length where a request names none: without thinking, with it, with effort max.
+# The length of an answer where a request names none: without thinking, with it, with effort max.
 _LENGTHS = {"off": 8_192, "low": 65_536, "high": 65_536, "max": 131_072}
 
 
 class OfficialRun(PromptRun):
-    """One generation, whose usage says what an earlier prompt had: the API says so always."""
+    """One generation, whose usage always reports the tokens shared with an earlier prompt, as the
+    API does."""
 
     def _stream_of(self, backend: AnyBackend, choice: int) -> Chunks:
         return self._with_cached(super()._stream_of(backend, choice))
@@ -58,8 +59,8 @@ class OfficialRoute(PromptRoute):
     async def _prepare(
         self, received: ReceivedRequest, client: CompletionClient
     ) -> PromptedRequest:
-        """The request, unless its prompt and what it asks for are more than the context. A length
-        that it does not name is what the context leaves."""
+        """The request, unless its prompt and the length that it asks for exceed the context. The
+        default length is the rest of the context."""
         length = received.call.max_tokens
         try:
             prepared = await super()._prepare(received, client)
@@ -94,7 +95,7 @@ class OfficialRoute(PromptRoute):
         return self._call(official, str(body.get("model")))
 
     def _call(self, official: OfficialRequest, model: str) -> ApiRequest:
-        """The request for the API's own prompt, with the options that are left."""
+        """The request for the API's own prompt, with its other options."""
         chat, conversation = official.chat, official.conversation
         effort = conversation.effort if conversation.thinking else "off"
         options = {name: chat[name] for name in _OPTIONS if chat.get(name) is not None}

@@ -42,14 +42,14 @@ WorkerFunction: TypeAlias = Callable[[bytes, Cancellation], JsonObject]
 T = TypeVar("T", str, list[int])
 
 JSON = "application/json"
-# Characters or ids that are parsed before it is asked whether the client is still there.
+# Characters or ids that are parsed between two checks that the client is still connected.
 _PIECE = 1024
-# What is told of each part of a prompt.
+# Fields of a part of a prompt that clients get.
 _SPAN_FIELDS = ("special", "origin", "message", "field")
 
 
 class PlainRoute(ReportedRoute):
-    """A route that answers with a whole body. It generates nothing, so it is logged alone."""
+    """A route that answers with a whole body. It generates nothing, so it is only logged."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class PlainRoute(ReportedRoute):
 def json_route(
     server: GatewayState, path: str, methods: str, handle: RouteFunction, **options: Any
 ) -> Route:
-    """A route that answers what a function returns, with the options of a `PlainRoute`."""
+    """A route that answers with the result of a function, with the options of a `PlainRoute`."""
 
     async def make_body(
         scope: asgi.Scope, receive: asgi.Receive, key: Key, data: bytes
@@ -149,7 +149,7 @@ class PlainRoutes:
         return {"status": "ready", "model": server.model.name, **details}
 
     async def _image_facts(self) -> JsonObject:
-        """Whether the engines are sent images, asked again where they were restarted."""
+        """Whether the engines are sent images. Engines that were restarted are asked again."""
         await self._server.behind.check_images()
         support = self._server.behind.image_support
         if support.reads:
@@ -162,15 +162,15 @@ class PlainRoutes:
         return self._server.metrics.text(of_all_keys), CONTENT_TYPE
 
     async def models(self, scope: asgi.Scope, key: Key, data: bytes) -> JsonObject:
-        """One body that the SDKs of both vendors read."""
+        """The models, in one body that the SDKs of both vendors can read."""
         names = await self._model_names(key)
         ends = {"first_id": names[0], "last_id": names[-1]}
         models = [self._model(name) for name in names]
         return {"object": "list", "data": models, "has_more": False, **ends}
 
     async def model(self, scope: asgi.Scope, key: Key, data: bytes) -> JsonObject:
-        """One of those. Requests may name any other too, unless `strict_models` is set; but whoever
-        asks what there is must not be told of models that are not."""
+        """One of those models. Requests may name any other model too, unless `strict_models` is
+        set; but this route must not show models that do not exist."""
         name, names = scope["path_params"]["model"], await self._model_names(key)
         if name not in names:
             raise unknown_model(name, names)
@@ -194,7 +194,7 @@ class PlainRoutes:
         }
 
     async def response(self, scope: asgi.Scope, key: Key, data: bytes) -> JsonObject:
-        """A stored response, or what is said of one that is deleted."""
+        """A stored response, or the confirmation that it was deleted."""
         id, responses = scope["path_params"]["id"], self._server.storage.responses
         entry = await responses.find(key.name, id)
         if entry is None or entry.response["id"] != id:
@@ -215,7 +215,8 @@ class PlainRoutes:
         return {"object": "response.input_tokens", "input_tokens": count}
 
     def _length(self, body: JsonObject, protocol: ProtocolName) -> int:
-        """How many tokens the prompt of a request has, as its server writes it if that is known."""
+        """The number of tokens in the prompt of a request, as its server writes it if that is
+        known."""
         server = self._server
         length = self._encoded(body, protocol).tokens
         if not server.heals:
@@ -234,7 +235,7 @@ class PlainRoutes:
         return {"ids": ids, "count": len(ids)}
 
     def render(self, data: bytes, cancellation: Cancellation) -> JsonObject:
-        """A request of any protocol as the prompt that it becomes, with the origin of each part."""
+        """The prompt of a request of any protocol, with the origin of each part."""
         body = self._body(data)
         prompt, ids, *_ = self._encoded(body, recognise(body).protocol)
         spans = []
@@ -246,7 +247,7 @@ class PlainRoutes:
         return {"prompt": prompt.text, "ids": ids, "spans": spans}
 
     def parse(self, data: bytes, cancellation: Cancellation) -> JsonObject:
-        """A completion, as text or ids, as the message that it is read as."""
+        """The message in a completion, which is given as text or ids."""
         body = self._body(data)
         parser = StreamParser(
             thinking=body.get("thinking", True),
@@ -256,7 +257,7 @@ class PlainRoutes:
         )
         try:
             events = joined_events(self._events(parser, body, cancellation))
-        except ParseError as error:  # a strict reader was asked for
+        except ParseError as error:  # in strict mode
             raise ApiError(str(error), path="ids" if "ids" in body else "text") from None
         message = assemble(events)
         return {
@@ -269,7 +270,7 @@ class PlainRoutes:
     def _events(
         self, parser: StreamParser, body: JsonObject, cancellation: Cancellation
     ) -> Iterator[Event]:
-        """The events of a completion. It is read in pieces, which make no difference to them."""
+        """The events of a completion. It is read in pieces, which does not change them."""
         if isinstance(body.get("ids"), list):
             tokenizer = self._server.needed_tokenizer
             for n, id in enumerate(body["ids"]):
@@ -300,5 +301,5 @@ class PlainRoutes:
 
 
 def _pieces(whole: T) -> Iterator[T]:
-    """A text, or a list of ids, in pieces that are read in an instant."""
+    """A text, or a list of ids, in pieces that each take little time to read."""
     return (whole[n : n + _PIECE] for n in range(0, len(whole), _PIECE))

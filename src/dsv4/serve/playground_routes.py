@@ -7,11 +7,11 @@ POST /playground/inspector/request   everything that is known of one request
 POST /playground/inspector/session   the turns of one session
 POST /playground/inspector/clear     forgets all requests that have ended
 
-Pages of other sites must not reach what runs on this machine: requests are answered only
-under the server's own names (which prevents DNS rebinding), and never for a foreign origin. The
-files are public; functions ask for a key where the server has keys. The inspector is
-only for whoever runs the server: on loopback where no keys are asked for, elsewhere with a key
-that is marked `admin` in the file of keys.
+Pages of other sites must not reach what runs on this machine: requests are answered only under the
+server's own names (which prevents DNS rebinding), and never for a foreign origin. The files are
+public; functions ask for a key where the server has keys. The inspector is only for the server's
+operator: on loopback where no keys are asked for, elsewhere with a key that is marked `admin` in
+the file of keys.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def page_routes(server: GatewayState) -> list[BaseRoute]:
 
 
 class FrontDoor:
-    """`/`: the page for browsers, and for all others what was there."""
+    """`/`: the page for browsers, and the former route for all others."""
 
     def __init__(self, other: asgi.AsgiApp) -> None:
         self._other = other
@@ -141,7 +141,7 @@ def saved_servers(paths: Iterable[str]) -> dict[str, Profile]:
 
 
 class PageRoute(ABC):
-    """A route of functions for pages of this server's own."""
+    """A route of functions for this server's own pages."""
 
     def __init__(self, server: GatewayState, guard: SiteGuard) -> None:
         self._server = server
@@ -163,12 +163,12 @@ class PageRoute(ABC):
         await asgi.send_bytes(send, status, body, "application/json", HEADERS)
 
     async def _admit(self, scope: asgi.Scope) -> None:
-        """Raises an `ApiError` for somebody who may not ask."""
+        """Raises an `ApiError` for a client that may not use it."""
         await self._server.access.authenticated(scope)
 
     @abstractmethod
     async def _answer(self, name: str, data: bytes, receive: asgi.Receive) -> tuple[int, bytes]:
-        """The status and the body of what a function says."""
+        """The status and the body of a function's answer."""
 
 
 class FunctionRoute(PageRoute):
@@ -176,12 +176,12 @@ class FunctionRoute(PageRoute):
 
     def __init__(self, server: GatewayState, guard: SiteGuard) -> None:
         super().__init__(server, guard)
-        # One at a time: what is on its way while somebody types is of no use any more.
+        # Only one thread: requests that are pending while the user types on are of no use any more.
         self._saved_servers = saved_servers(server.settings.profile)
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="playground")
 
     async def _answer(self, name: str, data: bytes, receive: asgi.Receive) -> tuple[int, bytes]:
-        """What a function says. One that nobody waits for any more is not begun."""
+        """The answer of a function. It is not started if its client has disconnected."""
 
         async def reply() -> tuple[int, bytes]:
             loop, context = asyncio.get_running_loop(), self._context()
@@ -190,7 +190,7 @@ class FunctionRoute(PageRoute):
         return await asgi.while_connected(reply(), receive)
 
     def _context(self) -> PlaygroundContext:
-        """As things are now: the backend may have been met since."""
+        """The current context: the backend may have answered since the start."""
         server = self._server
         return PlaygroundContext(
             tokenizer=server.tokenizer,
@@ -206,7 +206,7 @@ class FunctionRoute(PageRoute):
 
 
 class InspectorRoute(PageRoute):
-    """Answers those who may look."""
+    """Answers the clients that may use the inspector."""
 
     def __init__(self, server: GatewayState, inspector: Inspector, guard: SiteGuard) -> None:
         super().__init__(server, guard)
@@ -227,7 +227,7 @@ class InspectorRoute(PageRoute):
         return 200, asgi.json_bytes(await answer(body))
 
     async def _admit(self, scope: asgi.Scope) -> None:
-        """Raises an `ApiError` for somebody who may not look."""
+        """Raises an `ApiError` for a client that may not use the inspector."""
         access = self._server.access
         access.check_administrator(await access.authenticated(scope))
         client = scope.get("client")

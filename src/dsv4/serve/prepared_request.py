@@ -1,4 +1,4 @@
-"""A request on its way to what generates: as it was read, and with its prompt and options."""
+"""A request on its way to the backend: as it was read, and with its prompt and options."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from dsv4.api import ApiRequest, Usage
 from dsv4.api.request_fields import JsonObject
 from dsv4.serve.backend import Options
 
-# Of the fields that were not read, so many are named, each with so many characters.
+# The most unread fields that are named, and the most characters of each name.
 _MOST_NAMES, _LONGEST_NAME = 20, 64
 
 
 @dataclass(frozen=True, slots=True)
 class ReceivedRequest:
-    """A request that was read: its body with all that it refers to, about how many bytes that is,
-    the fields that were not read, and when it had been read."""
+    """A request that was read: its body with everything that it refers to, the approximate size of
+    that in bytes, the fields that were not read, and the time when it had been read."""
 
     body: JsonObject
     call: ApiRequest
@@ -30,8 +30,8 @@ class ReceivedRequest:
 
     @property
     def ignored(self) -> str:
-        """The fields that were not read, for a header and the log. Clients make up names: in ASCII,
-        and not too long."""
+        """The fields that were not read, for a header and the log. Clients make up names, so they
+        are limited to ASCII and in length."""
         names = self.unread[:_MOST_NAMES]
         labels = [quote(name, "[]", errors="replace")[:_LONGEST_NAME] for name in names]
         more = len(self.unread) - len(labels)
@@ -40,15 +40,16 @@ class ReceivedRequest:
 
 @dataclass(frozen=True, slots=True)
 class ImageFacts:
-    """What became of the images of a request: how many were sent, how many a text replaced; and how
-    many tokens its prompt has with them by our own count, where that is exact."""
+    """The images of a request: the numbers of those that were sent and of those that a text
+    replaced, and the tokens of its prompt with them by the gateway's own count, where that is
+    exact."""
 
     sent_count: int = 0
     replaced_count: int = 0
     token_count: int | None = None
 
     def fields(self, usage: Usage | None) -> dict[str, int | None]:
-        """What the log says of them: our own count where the engine's is another."""
+        """The fields for the log, with the gateway's own count if the engine's differs."""
         differs = self.sent_count and usage is not None and usage.prompt != self.token_count
         return {
             "images": self.sent_count or None,
@@ -61,9 +62,9 @@ NO_IMAGES = ImageFacts()
 
 
 class EncodedPrompt(NamedTuple):
-    """A prompt, its ids, and how many tokens it has: about as many, where there are no ids. An
-    image counts with all of its tokens, and with the most that one can have where its size is not
-    known; `is_exact` says that neither is guessed."""
+    """A prompt, its ids, and its number of tokens, which is an estimate if there are no ids. An
+    image counts with all of its tokens, or with the most possible where its size is unknown;
+    `is_exact` says that nothing is estimated."""
 
     prompt: Prompt
     ids: list[int] | None
@@ -75,10 +76,10 @@ class EncodedPrompt(NamedTuple):
 class PreparedRequest:
     """A request with its prompt and the options for the backend.
 
-    `shared` is how many tokens of the prompt an earlier one of the same client had; `recalled` is
-    how many of its turns stand as they were sampled; `opening_size` is how many of its last tokens
-    open the call that the model must write; `images` is what became of its images; `adapted` are
-    the ids of what was changed for a chat server.
+    `shared` is the number of tokens that the prompt shares with an earlier one of the same client;
+    `recalled` is the number of its turns that stand as they were sampled; `opening_size` is the
+    number of its last tokens that open the call that the model must write; `images` counts its
+    images; `adapted` are the ids of the adaptations for a chat server.
     """
 
     received: ReceivedRequest
@@ -94,5 +95,5 @@ class PreparedRequest:
 
 
 def new_turn_ids(count: int) -> tuple[str, ...]:
-    """The ids of so many turns."""
+    """New ids for so many turns."""
     return tuple(new_id("turn_") for _ in range(count))

@@ -1,4 +1,4 @@
-"""The prompt of a request, its ids where there is a tokenizer, and how many tokens it has."""
+"""The prompt of a request, its ids where there is a tokenizer, and its number of tokens."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def encoded_now(call: ApiRequest, body: JsonObject, server: GatewayState) -> Enc
         raise ApiError(f"The server cannot make prompts: {model.dialect_problem}.", status=500)
     try:
         prompt = call.request.encode()
-    except EncodeError as error:  # it names a message of ours, which the client never saw
+    except EncodeError as error:  # it names a message made here, which the client never saw
         origins = origins_of(body, lambda each: model.read(each, call.protocol).request)
         path = path_of(place_in_body(error.location, body, origins))
         raise ApiError(error.problem, path=path) from None

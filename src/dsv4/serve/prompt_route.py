@@ -1,6 +1,6 @@
-"""Requests that an engine answers: their prompt with the turns that were sampled before, their
-options, the grammar that the answer is held to. Their prompt is continued, and the turn is
-remembered as it was sampled.
+"""Requests that an engine answers: their prompt with earlier turns as they were sampled, their
+options, and the grammar for the answer. The engine continues the prompt, and the turn is kept as it
+was sampled.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class PromptedRequest(PreparedRequest):
 
 
 class PromptRun(CompletionRun[PromptedRequest]):
-    """One generation of an engine's."""
+    """One generation of an engine."""
 
     def _new_reader(self) -> ChoiceReader:
         prepared, tokenizer = self._prepared, self._server.tokenizer
@@ -56,7 +56,7 @@ class PromptRun(CompletionRun[PromptedRequest]):
         return CompletionReader(prepared.call, prepared.encoded.prompt, tokenizer, grammar)
 
     def _stream_of(self, backend: AnyBackend, choice: int) -> Chunks:
-        engine = cast(Backend, backend)  # as what is no chat server must be
+        engine = cast(Backend, backend)  # as any backend that is not a chat server must be
         prepared, tokenizer = self._prepared, self._server.tokenizer
         prompt, ids, *_ = prepared.encoded
         options = prepared.options
@@ -126,8 +126,8 @@ class PromptRoute(CompletionRoute[PromptedRequest]):
         )
 
     async def _grammars(self, call: ApiRequest) -> tuple[Grammar | None, MakeGrammar | None]:
-        """The grammar of a call that the model must write, or of the form of its answer; and what
-        makes the one for a backend that applies grammars only after the reasoning."""
+        """The grammar of a call that the model must write, or of the form of its answer; and a
+        function that makes one for a backend that applies grammars only after the reasoning."""
         form = self._server.backend.grammar_form
         request = call.request
         is_forced = request.tool_choice not in FREE_CHOICES
@@ -151,7 +151,7 @@ class PromptRoute(CompletionRoute[PromptedRequest]):
 
 
 def _is_answer(call: ApiRequest) -> bool:
-    """Whether a completion is nothing but the text of an answer."""
+    """Whether a completion is only the text of an answer."""
     request = call.request
     return not (request.thinking or request.tools or request.response_format)
 
@@ -159,7 +159,7 @@ def _is_answer(call: ApiRequest) -> bool:
 def written_ids(
     call: ApiRequest, prompt: Prompt, ids: list[int] | None, tokenizer: Tokenizer | None
 ) -> int:
-    """How many ids at the end of a prompt open the call that the model must write."""
+    """The number of ids at the end of a prompt that open the call that the model must write."""
     opening = prompt.ending.open
     is_free = call.request.tool_choice in FREE_CHOICES
     if ids is None or tokenizer is None or not opening or is_free:

@@ -1,5 +1,5 @@
-"""What all routes do alike: a request is traced, counted and logged, and a failure is told in the
-words of its client's protocol.
+"""The common part of all routes: a request is traced, counted and logged, and a failure is reported
+as its client's protocol writes it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dsv4.serve.storage.turn_stores import StoreFailure
 
 
 class BrokenOff(Exception):
-    """A fault of ours in the middle of a stream: the client got an error, and no end."""
+    """A fault of the gateway's in the middle of a stream: the client got an error, and no end."""
 
 
 def client_error(error: Exception) -> ApiError:
@@ -29,7 +29,7 @@ def client_error(error: Exception) -> ApiError:
     if isinstance(error, BackendError):
         status = error.status if error.status in (400, 402, 404, 429, 503, 504) else 502
         api_error = ApiError(error.message, status=status)
-        api_error.__cause__ = error  # which has what may be logged
+        api_error.__cause__ = error  # the cause has the details that may be logged
         return api_error
     if isinstance(error, Busy):
         return ApiError("The server is busy: all streams are taken.", status=429)
@@ -45,16 +45,16 @@ def unknown_model(name: str, names: Iterable[str]) -> ApiError:
 
 
 def is_expected(error: Exception) -> bool:
-    """Whether a failure is the client's or the backend's, and no fault of ours."""
+    """Whether a failure is the client's or the backend's, and not the gateway's own."""
     return isinstance(error, (ValueError, BackendError, Busy, StoreFailure))
 
 
 def retry_headers(status: int, error: Exception) -> dict[str, str]:
-    """What tells a client whether, and when, to try again."""
+    """The headers that tell a client whether, and when, to try again."""
     may_retry = status in (429, 502, 503, 504) and not getattr(error, "final", False)
     headers = {"x-should-retry": "true" if may_retry else "false"}
     if status in (429, 503):
-        # Some clients give up immediately without it, and others when it is long.
+        # Some clients give up immediately without it, and others if it is long.
         headers["retry-after"] = str(math.ceil(getattr(error, "retry_after", None) or 1))
     return headers
 
@@ -63,7 +63,7 @@ class ReportedRoute(ABC):
     """A route. A subclass answers."""
 
     def __init__(self, server: GatewayState, label: str) -> None:
-        """`label` is what its requests are counted and logged under."""
+        """`label` is the name under which its requests are counted and logged."""
         self._server = server
         self._label = label
 
@@ -71,7 +71,7 @@ class ReportedRoute(ABC):
     async def _answer(
         self, scope: Scope, receive: Receive, send: Send, report: RequestReport
     ) -> int:
-        """Answers a request, and returns the status. An exception is told to the client, so
+        """Answers a request, and returns the status. An exception is reported to the client, so
         nothing may have been sent then."""
 
     @abstractmethod
@@ -90,7 +90,7 @@ class ReportedRoute(ABC):
                 self._server.metrics.count("clients_gone")
             except BrokenOff as error:
                 report.fail(error)
-                raise  # the client knows
+                raise  # the client has been told
             except Exception as error:
                 report.status = await self._refuse(scope, send, error, report)
                 if not is_expected(error):
@@ -117,7 +117,7 @@ class ReportedRoute(ABC):
     async def _refuse(
         self, scope: Scope, send: Send, error: Exception, report: RequestReport
     ) -> int:
-        """An error before the first byte."""
+        """Answers with an error before the first byte."""
         self._server.metrics.count_failure(error)
         api_error = client_error(error)
         report.fail(api_error)

@@ -1,5 +1,5 @@
-"""The model behind the gateway: which release of the format it was trained on, as far as the
-backend tells, what its prompts begin with, and how long they may be.
+"""The model behind the gateway: the release of the format that it was trained on, as far as the
+backend shows it, the beginning of its prompts, and their maximum length.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from dsv4.serve.backend import ImageSupport, Model
 from dsv4.serve.settings import Settings
 from dsv4.tokens import Tokenizer, VocabularyError
 
-# The names of models that say nothing.
+# Names of models that carry no information.
 UNNAMED = ("", "default", "None")
-# Of a long text, so many characters are shown.
+# The most characters of a long text that are shown.
 _SHOWN = 60
 
 
 def model_asked_for(models: Sequence[Model], name: str | None) -> Model:
-    """The model of a backend that requests go to: the one asked for by `name`, else the first whose
-    name is known here, else the first."""
+    """The model of a backend that requests are sent to: the one asked for by `name`, else the first
+    with a known name, else the first."""
     if name is None:
         candidates = (model for model in models if dialect_of_model(model) is not None)
         return next(candidates, models[0] if models else Model("default"))
@@ -37,7 +37,7 @@ def model_asked_for(models: Sequence[Model], name: str | None) -> Model:
 
 
 def dialect_of_model(model: Model, reported: str | None = None) -> Dialect | None:
-    """The dialect that the names of a model tell; None where they tell nothing.
+    """The dialect that the names of a model show; None where they show none.
 
     Its checkpoint comes first, because the name that requests use is often made up; `reported` is
     the name that clients see, if the operator gave one.
@@ -51,8 +51,8 @@ def dialect_of_model(model: Model, reported: str | None = None) -> Dialect | Non
 
 
 def dialect_problem(model: Model, settings: Settings) -> str:
-    """What to say where no name tells the dialect; empty where the backend names no model, or is
-    none that was trained on any."""
+    """The problem where no name shows the dialect. Empty where the backend names no model, or its
+    model was not trained at all."""
     if settings.backend == "demo" or model.name in UNNAMED:
         return ""
     names = ", ".join(map(repr, dict.fromkeys((model.name, *model.checkpoints))))
@@ -64,7 +64,7 @@ def dialect_problem(model: Model, settings: Settings) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PromptFacts:
-    """What every prompt has in common: the dialect, the effort where a request names none, and the
+    """The common facts of all prompts: the dialect, the effort where a request names none, and the
     text that this effort writes."""
 
     dialect: str
@@ -73,7 +73,7 @@ class PromptFacts:
 
     @property
     def in_short(self) -> str:
-        """All of it in one line of ASCII: every answer says it."""
+        """All facts in one line of ASCII, which every answer has in a header."""
         return f"{self.dialect}, effort {self.effort}, {self.effort_text}"
 
 
@@ -95,36 +95,37 @@ def effort_text(dialect: Dialect, effort: str) -> str:
 
 
 class ServedModel:
-    """The model behind a gateway: by the settings alone, until the backend has said more."""
+    """The model behind a gateway: by the settings, until the backend has told more."""
 
     def __init__(
         self, settings: Settings, tokenizer: Tokenizer | None, *, makes_prompts: bool
     ) -> None:
-        """Without `makes_prompts` prompts are only counted and shown: a chat server makes its
-        own."""
+        """Without `makes_prompts`, prompts are only counted and shown, because a chat server makes
+        its own."""
         self._settings = settings
         self.tokenizer = tokenizer
         self._makes_prompts = makes_prompts
         default = official_api.LISTED_NAMES[0] if self.is_official else "deepseek-v4"
         self._public = Model(settings.model or default, settings.context)
-        self.engine_model = self._public  # as the engines call it
-        # What else is served, and clients may ask for.
+        self.engine_model = self._public  # the engines' name for it
+        # Other models that are served, and that clients may ask for.
         self._others: tuple[str, ...] = ()
         if settings.stand_in is not None:
             self._public = Model(official_api.LISTED_NAMES[0], official_api.CONTEXT)
             self._others = official_api.LISTED_NAMES[1:]
         self.dialect: Dialect = dialects.dialect_named(settings.dialect or "v4")
         self._use_names_of_dialect()
-        self.dialect_problem = ""  # why it is a guess, where it is one
+        self.dialect_problem = ""  # the reason, if the dialect is a guess
         self.facts = prompt_facts(self.dialect, settings)
         self.api_settings = ApiSettings(
             thinking=settings.thinking,
             effort=settings.effort,
             later_system=settings.systems,
-            # A chat server gets them as they are. An engine gets them where it says that it can.
+            # A chat server gets images unchanged. An engine gets them if it supports them.
             read_images=False if makes_prompts else "unchecked",
             unsupported_images=settings.images,
-            # For a backend that cannot enforce a call after the reasoning, the call is begun.
+            # On a backend that cannot enforce a call after the reasoning, the gateway begins the
+            # call.
             grammars=True,
             reasoning_field=settings.reasoning_field,
             calls=settings.calls,
@@ -135,7 +136,7 @@ class ServedModel:
         self.is_known = False
 
     def note(self, models: Sequence[Model]) -> None:
-        """Takes in what the backend serves, as far as the settings leave it open."""
+        """Takes in the models that the backend serves, as far as the settings leave them open."""
         settings = self._settings
         if settings.stand_in is not None:
             self.is_known = True
@@ -165,7 +166,7 @@ class ServedModel:
         return self.facts if dialect == self.dialect else prompt_facts(dialect, self._settings)
 
     def _use_names_of_dialect(self) -> None:
-        with suppress(VocabularyError):  # `vocabulary_problem` says so
+        with suppress(VocabularyError):  # `vocabulary_problem` reports it
             self.tokenizer = self.tokenizer and self.tokenizer.with_dialect(self.dialect)
 
     @property
@@ -178,12 +179,12 @@ class ServedModel:
 
     @property
     def name(self) -> str:
-        """As clients see it."""
+        """The model's name for clients."""
         return self._public.name
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Every model that clients are told of, the usual one first."""
+        """Every model that clients are shown, the usual one first."""
         return self.name, *self._others
 
     @property
@@ -196,12 +197,12 @@ class ServedModel:
         return self.api_settings.read_images is True and self.dialect.image_token is not None
 
     def read(self, body: JsonObject, protocol: ProtocolName) -> ApiRequest:
-        """What a body asks for. Raises an `ApiError`."""
+        """The request in a body. Raises an `ApiError`."""
         dialect = self._official_dialect(body.get("model")) or self.dialect
         return PROTOCOLS[protocol].read(body, dialect=dialect, settings=self.api_settings)
 
     def _official_dialect(self, model: object) -> Dialect | None:
-        """The dialect of a model of the official API, which has several, where that is behind."""
+        """The dialect of a model of the official API, which has several, if that is the backend."""
         if self._settings.dialect is not None:
             return None
         name = official_api.meant_name(model) if isinstance(model, str) else ""
@@ -210,12 +211,12 @@ class ServedModel:
 
     @property
     def guesses_dialect(self) -> bool:
-        """Whether prompts would be made for a release that nobody named."""
+        """Whether prompts would be made for a release that is only a guess."""
         return bool(self.dialect_problem) and self._makes_prompts
 
     def ids_of(self, prompt: Prompt) -> list[int] | None:
-        """The ids of a prompt, where there is a tokenizer. Raises a `VocabularyError` for one that
-        does not fit the dialect, unless they would only be counted."""
+        """The ids of a prompt, where there is a tokenizer. Raises a `VocabularyError` for a
+        tokenizer that does not fit the dialect, unless the ids would only be counted."""
         tokenizer = self.tokenizer
         if tokenizer is None or (not self._makes_prompts and self.vocabulary_problem):
             return None
@@ -223,7 +224,7 @@ class ServedModel:
 
     @property
     def vocabulary_problem(self) -> str:
-        """Why the vocabulary does not fit the dialect; empty where it does."""
+        """The reason why the vocabulary does not fit the dialect; empty where it does."""
         try:
             if self.tokenizer is not None:
                 self.tokenizer.dialect_for(self.dialect)

@@ -1,5 +1,5 @@
-"""Every setting of the gateway: one frozen value, with its defaults and its checks. What each is
-for is in settings_help.json.
+"""Every setting of the gateway: one frozen value, with its defaults and its checks.
+settings_help.json has the purpose of each.
 
 The flags of `dsv4 serve`, the variables `DSV4_…` and the keys of the TOML file are all made from
 the fields here, so a setting exists in all three places or in none.
@@ -29,16 +29,16 @@ SystemPlace: TypeAlias = Literal["reminder", "in_place", "in_front"]
 ReasoningInContent: TypeAlias = Literal["auto", "never", "always"]
 MissingReasoning: TypeAlias = Literal["space", "empty", "refuse"]
 
-# The type of a setting: a class, or what `typing` makes of classes.
+# The type of a setting: a class, or a type made by `typing`.
 TypeForm: TypeAlias = object
 
 MIB = 1024 * 1024
-STAND_IN = "deepseek-api"  # what the gateway can stand in for
+STAND_IN = "deepseek-api"  # the API that the gateway can stand in for
 LAST_PORT = 65_535
 
 
 class SettingError(Error):
-    """A setting that cannot be used: it is named, with what was found and what would be right."""
+    """A setting that cannot be used: its name, the value found, and the values expected."""
 
     def __init__(self, name: str, problem: str) -> None:
         super().__init__(f"{name}: {problem}")
@@ -50,7 +50,7 @@ def _wrong(name: str, value: object, expected: str) -> SettingError:
     return SettingError(name, mismatch(value, expected))
 
 
-# What each setting is for, in the groups that a command's help has.
+# The purpose of each setting, in the groups of a command's help.
 _HELP_GROUPS: Mapping[str, Mapping[str, str]] = json.loads(
     Path(__file__).with_name("settings_help.json").read_text("utf-8")
 )
@@ -96,11 +96,11 @@ class Settings:
     cors_origins: tuple[str, ...] = ()
 
     thinking: bool = True
-    # Every name that requests use: what each comes to is the dialect's.
+    # Every name that requests use: the dialect decides on the effect of each.
     effort: Literal["minimal", "low", "medium", "high", "xhigh", "max", "ultra"] = "high"
     systems: SystemPlace = "reminder"
     images: Literal["replace", "refuse"] = "replace"
-    # Who fetches an image of which a request has only the address.
+    # The fetcher of an image of which a request has only the address.
     image_urls: Literal["refuse", "pass", "fetch"] = "refuse"
     reasoning_field: Literal["reasoning_content", "reasoning", "both"] = "reasoning_content"
     calls: Literal["whole", "streamed"] = "whole"
@@ -154,14 +154,14 @@ class Settings:
     keep_alive: float = bounded(5.0, 0.05)
 
     def __post_init__(self) -> None:
-        if isinstance(self.upstream, str):  # one is often given alone
+        if isinstance(self.upstream, str):  # a single one is often given without a list
             object.__setattr__(self, "upstream", (self.upstream,))
         for field in dataclasses.fields(self):
             _check(field, getattr(self, field.name))
         self._check_upstreams()
         if self.stand_in not in (None, STAND_IN):
             raise _wrong("as", self.stand_in, STAND_IN)
-        if self.stand_in is not None:  # which knows of a turn what its client sends, and no more
+        if self.stand_in is not None:  # the API knows of a turn only what is sent
             object.__setattr__(self, "replay", "off")
         if (self.tls_cert is None) != (self.tls_key is None):
             missing = "tls_cert" if self.tls_cert is None else "tls_key"
@@ -195,20 +195,20 @@ class Settings:
 
     @property
     def replay_store(self) -> str:
-        """The kind of replay: off, memory, sealed, sqlite or redis; empty if it is none of them."""
+        """The kind of replay: off, memory, sealed, sqlite or redis; empty if it is another text."""
         kind, colon, _ = self.replay.partition(":")
         kinds = ("sqlite", "redis", "rediss") if colon else ("off", "memory", "sealed")
         return kind if kind in kinds else ""
 
     @property
     def limits_redis(self) -> str | None:
-        """The Redis that counts what keys use; None where each machine does."""
+        """The Redis that counts the usage of keys; None where each machine counts its own."""
         is_shared = self.replay_store in ("redis", "rediss")
         return self.limits or (self.replay if is_shared else None)
 
     @property
     def is_loopback(self) -> bool:
-        """Whether it listens where only this machine can reach it."""
+        """Whether it listens only where this machine can reach it."""
         return self.host in ("localhost", "::1") or self.host.startswith("127.")
 
 
@@ -216,11 +216,11 @@ _REDIS_SCHEMES = ("redis://", "rediss://")
 
 
 def without_password(url: str) -> str:
-    """A URL as it may be shown: without what stands before the host's name."""
+    """A URL as it may be shown: without user and password."""
     return re.sub("//[^/]*@", "//", url, count=1)
 
 
-# What a hover in an editor shows: each setting with its help.
+# The text that an editor shows on hover: each setting with its help.
 Settings.__doc__ = f"{Settings.__doc__}\n\n" + "\n".join(
     f"- `{field.name}`: {HELP[field.name]}" for field in dataclasses.fields(Settings)
 )
@@ -231,19 +231,19 @@ def is_url(text: str, *schemes: str) -> bool:
     try:
         parts = urlsplit(text)
         return parts.scheme in schemes and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # its port is no number, or its address no address
+    except ValueError:  # the port is not a number, or the address not valid
         return False
 
 
 def _check(field: dataclasses.Field[Any], value: object) -> None:
-    """Refuses a value of the wrong type, or outside of what makes sense."""
+    """Refuses a value of the wrong type or out of bounds."""
     kind = SETTING_TYPES[field.name]
     if not _fits(value, kind):
         raise _wrong(field.name, value, _type_in_words(kind))
     least, most = field.metadata.get("bounds", (None, None))
     if least is None or not isinstance(value, (int, float)):
         return
-    if not value >= least:  # nor is NaN
+    if not value >= least:  # refuses NaN too
         raise SettingError(field.name, f"found {value}, expected at least {least}")
     if value > most:
         raise SettingError(field.name, f"found {value}, expected at most {most}")
@@ -348,7 +348,7 @@ def _from_toml(path: str) -> dict[str, Any]:
 
 
 def to_toml(settings: Settings) -> str:
-    """The settings as a TOML file that gives them back. Nothing that is None is written."""
+    """The settings as a TOML file from which they can be loaded. None values are left out."""
     lines = []
     for field in dataclasses.fields(settings):
         value = getattr(settings, field.name)
@@ -361,7 +361,7 @@ def to_toml(settings: Settings) -> str:
 def _toml_value(value: object) -> str:
     if isinstance(value, tuple):
         return "[" + ", ".join(map(_toml_value, value)) + "]"
-    # JSON's texts, numbers and booleans are TOML's too.
+    # JSON's texts, numbers and booleans are valid TOML.
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -372,7 +372,7 @@ _ABSENT = argparse.SUPPRESS
 _METAVARS = json.loads(Path(__file__).with_name("settings_metavars.json").read_text("utf-8"))
 
 
-# Settings whose flag is not their name.
+# Settings whose flag differs from their name.
 _FLAGS = {"adapt_for": "--for", "stand_in": "--as"}
 
 
@@ -392,9 +392,9 @@ def add_flags(
 ) -> None:
     """A flag for every setting. A flag that is not given is not in the namespace.
 
-    `fixed` are the settings that a command decides itself: they have no flags. `defaults` are
-    values that it gives in place of the fields' own. `most_used` are those that its help lists: all
-    where there are none.
+    `fixed` are the settings that a command decides itself: they have no flags. `defaults` are its
+    values in place of the fields' own. `most_used` are the settings that its help lists; if empty,
+    it lists all.
     """
     defaults = defaults or {}
     groups = {title: parser.add_argument_group(title) for title in _HELP_GROUPS}
@@ -416,7 +416,7 @@ def add_flags(
 
 
 def _flag_details(name: str, kind: TypeForm) -> dict[str, Any]:
-    """What argparse must know of a flag beside its name."""
+    """The arguments for argparse beside the flag's name."""
     if kind is bool:
         # `--no-auth` is its own negation: argparse would take it for the opposite of `--auth`.
         is_negation = name.startswith("no_")

@@ -1,8 +1,8 @@
-"""The short way of a text: from its engine to its client in one function, where an answer stands in
-a text and nothing begins in the next piece of it.
+"""The short way of a text: from its engine to its client in one function. It is for pieces within a
+text of an answer, in which nothing else begins.
 
-Nearly all pieces take it. It saves what the general way makes for each: the piece, the events of
-it, their lists, and the layers that look at them. What it cannot take goes the general way, which
+Nearly all pieces take it. It saves the objects that the general way makes for each: the piece, its
+events, their lists, and the layers that process them. All other pieces take the general way, which
 also begins and ends each text.
 """
 
@@ -46,7 +46,7 @@ class TextWay:
         if not shown:
             self._timer.heard()
             return shown is not None
-        # What is written as the text itself needs no writing.
+        # If the shown text is the original object, its JSON is known already.
         data = writer.text_frame(shown, written if shown is text else b"")
         stream, timer = self._stream, self._timer
         if not (stream.is_free and stream.write_now(data)):

@@ -1,1 +1,1 @@
-"""The images of requests on their way to an engine: where they come from, and how they are sent."""
+"""The images of requests on their way to an engine: their sources, and their form for engines."""

@@ -18,36 +18,36 @@ from urllib.parse import quote, urljoin, urlsplit
 from dsv4.errors import ImageError, mismatch, short_repr
 from dsv4.serve.upstreams.http_client import HttpConnection, HttpError, body_of
 
-# A client that names an address must not reach what only this machine can: loopback, the network
-# around it, the metadata of a cloud. What a name stands for is asked once, and the connection goes
-# to what was checked: a second answer could be another one.
+# A client that names an address must not reach hosts that only this machine can reach: loopback,
+# the network around it, the metadata of a cloud. A name is resolved only once, and the connection
+# uses the address that was checked: a second lookup could return another one.
 
 
-# So many names are asked for at once: a name whose server is slow takes a thread, and the loop's
-# own are needed for prompts.
+# The most names that are resolved at the same time: a name with a slow server occupies a thread,
+# and the event loop's own threads are needed for prompts.
 _RESOLVERS = 8
 
-# Networks of IPv6 addresses that hold an IPv4 address, and how many bits stand after it.
+# Networks of IPv6 addresses that hold an IPv4 address, and the number of bits after it.
 _HOLDING_IPV4 = (
-    (IPv6Network("::/96"), 0),  # as it was of old
+    (IPv6Network("::/96"), 0),  # the old form
     (IPv6Network("::ffff:0:0/96"), 0),  # mapped
     (IPv6Network("::ffff:0:0:0/96"), 0),  # translated
     (IPv6Network("64:ff9b::/96"), 0),  # NAT64
     (IPv6Network("2002::/16"), 80),  # 6to4
 )
-# Global by their numbers, at least for older Pythons, and yet no servers of the public.
+# Global by their numbers, at least for older Pythons, but not public servers.
 _NOT_PUBLIC = (
     IPv4Network("192.0.0.0/24"),  # for protocols, and for the metadata of one cloud
     IPv4Network("192.88.99.0/24"),  # relays of 6to4
     IPv4Network("168.63.129.16/32"),  # Azure's own, for virtual machines
-    IPv6Network("2001::/32"),  # Teredo: its clients are behind other addresses
-    IPv6Network("64:ff9b:1::/48"),  # NAT64 of a network of one's own
+    IPv6Network("2001::/32"),  # NAT64 of a private network
+    IPv6Network("64:ff9b:1::/48"),  # private, in the old form
     IPv6Network("fec0::/10"),  # private, of old
 )
 
 
 def is_public(address: str) -> bool:
-    """Whether an IP address is one that everybody on the internet may be asked for."""
+    """Whether an IP address is public, so that the gateway may connect to it for a client."""
     try:
         ip = ip_address(address)
     except ValueError:
@@ -61,7 +61,7 @@ def is_public(address: str) -> bool:
 
 
 class NameResolver:
-    """Asks for the addresses of hosts, in threads of its own."""
+    """Resolves the names of hosts, in threads of its own."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(_RESOLVERS, "dsv4-names")
@@ -78,7 +78,7 @@ class NameResolver:
 
 MAX_SECONDS = 10.0
 MAX_REDIRECTS = 3
-# A connection to one of several addresses that takes longer is tried at the next.
+# If a connection to one of several addresses takes longer, the next one is tried.
 _CONNECT_SECONDS = 3.0
 _MAX_HEAD = 64 * 1024
 _LONGEST_NUMBER = 15
@@ -87,13 +87,13 @@ _PORTS = {"http": 80, "https": 443}
 _ACCEPTED = ("accept: image/*", "accept-encoding: identity")
 _REQUEST_LINES = (*_ACCEPTED, "user-agent: dsv4", "connection: close")
 _HOST = re.compile(r"[\w.-]+|[\da-fA-F:.]+", re.ASCII)
-# What may stand in a path and a query as it is.
+# Characters that may stand in a path and a query unescaped.
 _SAFE = "/?:@!$&'()*+,;=~%-._[]|"
 
 
 @dataclass(frozen=True, slots=True)
 class PictureUrl:
-    """An address with http or https, in its parts. `host` is as name servers and TLS know it."""
+    """An address with http or https, in its parts. `host` has the form for name servers and TLS."""
 
     scheme: str
     host: str
@@ -110,7 +110,7 @@ class PictureUrl:
             host = host if ":" in host else host.encode("idna").decode("ascii")
             if scheme not in _PORTS or not port or "@" in parts.netloc or not _HOST.fullmatch(host):
                 raise ValueError
-        except ValueError:  # its port is no number, its host no name
+        except ValueError:  # its port is not a number, or its host not a name
             problem = mismatch(address, "http://… or https://…")
             raise ImageError(problem) from None
         query = f"?{parts.query}" if parts.query else ""
@@ -125,7 +125,7 @@ class PictureUrl:
 
 
 class _PictureConnection(HttpConnection):
-    """A connection to a server that nobody knows: its head has an end."""
+    """A connection to an unknown server: the size of its head is limited."""
 
     _head_size = 0
 
@@ -142,8 +142,8 @@ Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
 
 class ImageFetcher:
-    """Fetches pictures. Every address of every redirect is checked, and what was checked is what is
-    connected to."""
+    """Fetches pictures. Every address of every redirect is checked, and the connection uses the
+    checked address."""
 
     def __init__(
         self,
@@ -152,15 +152,16 @@ class ImageFetcher:
         may_ask: Callable[[str], bool] = is_public,
         seconds: float = MAX_SECONDS,
     ) -> None:
-        """`resolve` gives the addresses of a host, `may_ask` says which may be connected to."""
+        """`resolve` returns the addresses of a host, `may_ask` says whether one may be connected
+        to."""
         self._names = NameResolver()
         self._resolve = resolve or self._names.addresses
         self._may_ask = may_ask
         self._seconds = seconds
 
     async def fetched(self, address: str, most: int) -> bytes:
-        """The bytes at an address, `most` at most. Raises an `ImageError` that says nothing of the
-        network which the gateway is in."""
+        """The bytes at an address, `most` at most. Raises an `ImageError` that reveals nothing
+        about the gateway's network."""
         try:
             return await asyncio.wait_for(self._followed(address, most), self._seconds)
         except asyncio.TimeoutError:
@@ -216,7 +217,7 @@ class ImageFetcher:
 
 
 async def _picture(answer: HttpConnection, address: str, most: int) -> bytes:
-    """The body of an answer. Its bytes tell its type, whatever the answer says."""
+    """The body of an answer. Its type is read from its bytes, whatever the answer says."""
     if answer.status != 200:
         raise ImageError(f"{short_repr(address)}: found the status {answer.status}, expected 200")
     length = answer.headers.get("content-length", "")
@@ -236,7 +237,7 @@ def _too_large(address: str, most: int) -> ImageError:
 
 
 def _words(error: Exception) -> str:
-    """What went wrong, without what a connection tells of addresses."""
+    """The error's message, without the addresses in a connection's error."""
     if isinstance(error, HttpError):
         return str(error)
     return "its certificate is not valid" if isinstance(error, ssl.SSLError) else "no connection"

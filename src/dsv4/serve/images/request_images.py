@@ -1,5 +1,5 @@
-"""The images of a request before its prompt is made: what becomes of those that are only addresses,
-by the setting `image_urls`.
+"""The images of a request before its prompt is made: those that are only addresses are handled by
+the setting `image_urls`.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from dsv4.serve.backend import ImageSupport
 from dsv4.serve.images.image_fetcher import ImageFetcher
 from dsv4.serve.settings import Settings
 
-# So many pictures of one request are fetched at once.
+# The most pictures of one request that are fetched at the same time.
 _AT_ONCE = 8
 _REFUSED = "found the address of an image, expected its bytes as data:image/…;base64,…"
 
 
 class RequestImages:
-    """What is done with the addresses of images in requests."""
+    """Applies the setting to the addresses of images in requests."""
 
     def __init__(self, settings: Settings, fetcher: ImageFetcher | None = None) -> None:
         self._rule = settings.image_urls
@@ -35,8 +35,9 @@ class RequestImages:
         self._fetcher = fetcher or ImageFetcher()
 
     async def settled(self, call: ApiRequest, support: ImageSupport) -> ApiRequest:
-        """The request with images that an engine of this `support` can be sent. Raises an
-        `ApiError` for an address that nobody is to fetch, or that nothing good is fetched from."""
+        """The request with images that an engine with this `support` can be sent. Raises an
+        `ApiError` for an address that may not be fetched, or from which no valid image is
+        fetched."""
         remote = [block for block in _images(call) if not is_data_url(block["image_url"]["url"])]
         if not remote:
             return call
@@ -56,7 +57,7 @@ class RequestImages:
         try:
             pictures_by_url = dict(zip(blocks, await asyncio.gather(*tasks), strict=True))
         finally:
-            for task in tasks:  # one that failed leaves the others running
+            for task in tasks:  # a failed one leaves the others running
                 task.cancel()
 
         def fetched(block: ImageBlock) -> ImageBlock:
@@ -71,7 +72,8 @@ class RequestImages:
 
 
 class _FetchedPictures:
-    """The pictures of one request, which together may be as large as a request that has them."""
+    """The pictures of one request, which together may be as large as the largest body of a
+    request."""
 
     def __init__(self, fetcher: ImageFetcher, most: int) -> None:
         self._fetcher = fetcher
@@ -105,8 +107,8 @@ def _images(call: ApiRequest) -> list[ImageBlock]:
 
 
 def _changed(message: Any, change: Callable[[ImageBlock], ImageBlock]) -> Any:
-    """A message whose images are changed. Only what the client wrote has any: a turn that stands as
-    it was sampled has none."""
+    """A message with changed images. Only a client's messages have images: a turn that stands as it
+    was sampled has none."""
     content = message.get("content") if isinstance(message, Mapping) else None
     if not isinstance(content, list):
         return message
@@ -115,8 +117,8 @@ def _changed(message: Any, change: Callable[[ImageBlock], ImageBlock]) -> Any:
 
 
 def refuse_files(body: JsonObject) -> None:
-    """Refuses a request for a chat server whose images are at addresses of its own disk: parts go
-    through as they are, but nobody may read files there."""
+    """Refuses a request for a chat server that names images on that server's disk: parts are passed
+    on unchanged, but clients may not read files there."""
     for n, message in enumerate(body.get("messages") or ()):
         content = message.get("content") if isinstance(message, dict) else None
         for m, part in enumerate(content if isinstance(content, list) else ()):

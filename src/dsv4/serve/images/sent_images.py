@@ -1,4 +1,4 @@
-"""The images of a prompt as engines take them: one for each placeholder, in its order."""
+"""The images of a prompt in the form for engines: one for each placeholder, in the same order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dsv4.serve.backend import BackendError, ImageSupport
 
 def image_urls(prompt: Prompt, ids: Sequence[int] | None, support: ImageSupport) -> list[str]:
     """The address, or the bytes in a `data:` address, of each image. Raises a `BackendError` where
-    the engine takes none, or where there is not one for each placeholder."""
+    the engine takes none, or where placeholders and images do not match."""
     if not support.reads:
         raise BackendError(f"this backend takes no images: {support.why}", 400, final=True)
     image = prompt.dialect.image_token
@@ -24,15 +24,15 @@ def image_urls(prompt: Prompt, ids: Sequence[int] | None, support: ImageSupport)
 
 
 async def large_body(body: dict[str, Any]) -> bytes:
-    """The JSON of a body that has pictures in it, made where no stream waits for it."""
+    """The JSON of a body with pictures in it, made in a thread so that no stream waits."""
     return await asyncio.to_thread(
         lambda: json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
     )
 
 
 def picture_ids(prompt: Prompt, ids: list[int]) -> list[int]:
-    """The ids of a prompt with a number in the place of each image that tells it from others:
-    prefixes are alike where their pictures are."""
+    """The ids of a prompt, with each image's placeholder replaced by a number that depends on the
+    image: prefixes are equal only if their pictures are."""
     image = prompt.dialect.image_token
     if not prompt.images or image is None:
         return ids

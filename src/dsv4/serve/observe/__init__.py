@@ -1,1 +1,1 @@
-"""What the gateway shows of its work: metrics, records, the inspector."""
+"""The gateway's reports of its work: metrics, records, the inspector."""

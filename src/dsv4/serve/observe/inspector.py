@@ -1,9 +1,9 @@
 """The most recent requests of clients, as they happen: for the playground's inspector.
 
 It is off by default, and then costs one comparison per request. The requests that it keeps are
-bounded in number and in bytes, and stay in memory. Of their headers only the user agent is kept,
-so there is never a key. The completion route says when a request arrives, begins and ends;
-everything else is looked up when somebody looks.
+bounded in number and in bytes, and stay in memory. Of their headers only the user agent is kept, so
+there is never a key. The completion route reports when a request arrives, begins and ends;
+everything else is looked up when the inspector is used.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from dsv4.serve.observe.logs import ReportedRun
 from dsv4.serve.prepared_request import PreparedRequest
 from dsv4.serve.settings import MIB, SettingError, Settings
 
-# How many requests are kept, of how many bytes together, and of how many each.
+# The most requests that are kept, the most bytes of all of them, and of each.
 MAX_REQUESTS = 200
 MAX_BYTES = 64 * MIB
 MAX_REQUEST_BYTES = 8 * MIB
-# How long somebody who watches waits for something to happen, and how often it is looked for.
+# How long a watcher waits for a change, and the interval at which it is looked for.
 PATIENCE_SECONDS = 4.0
 LOOK_SECONDS = 0.1
-# About how many bytes a repair takes, or an empty request.
+# The approximate size in bytes of a repair, or of an empty request.
 _REPAIR_BYTES = 500
-# How much is kept of what names a request in the list.
+# The most characters that are kept of a request's labels in the list.
 _LABEL_LENGTH = 200
 _COUNTS = ("prompt", "cached", "completion", "reasoning")
-# What the list shows of a request by the names of its fields.
+# Fields of a request that the list shows under their own names.
 _SHOWN = (
     *("number", "owner", "session", "client", "said", "protocol", "model", "size", "problem"),
     *("time", "prompt_tokens", "shared_tokens", "usage"),
@@ -47,7 +47,7 @@ _SHOWN = (
 
 
 class RunView(ReportedRun, Protocol):
-    """What the inspector shows of a request that is being answered."""
+    """The inspector's view of a request that is being answered."""
 
     @property
     def timer(self) -> StreamTimer: ...
@@ -56,23 +56,23 @@ class RunView(ReportedRun, Protocol):
     def tail(self) -> str: ...
 
 
-# Is called when a request has its prompt, with that and with what generates.
+# Called when a request has its prompt, with the request and its run.
 OnBegin: TypeAlias = Callable[[PreparedRequest, RunView], None]
 
 
 @dataclass(slots=True, eq=False)
 class InspectedRequest:
-    """One request of a client's. While it runs, what has come is asked of its run."""
+    """A client's request. While it runs, its output is read from its run."""
 
     number: int
     owner: str  # the name of the key, never the key
     protocol: str
     body: bytes | None  # None: too large to be kept
     size: int
-    clock: float  # when it arrived, by the loop
-    time: float  # and by the calendar
+    clock: float  # arrival, by the event loop's clock
+    time: float  # arrival, by the calendar
     session: str | None = None
-    client: str = ""  # as it names itself: its user agent
+    client: str = ""  # its user agent
     status: str = "queued"
     problem: str = ""
     begin_clock: float | None = None
@@ -90,7 +90,7 @@ class InspectedRequest:
     usage: dict[str, int] = field(default_factory=dict)
 
     def begin(self, prepared: PreparedRequest, run: RunView) -> None:
-        """Notes the prompt: it is generated from as soon as a stream is free."""
+        """Notes the prompt. Generation begins as soon as a stream is free."""
         self.status = "running"
         self.run = run
         prompt = prepared.encoded.prompt
@@ -107,7 +107,7 @@ class InspectedRequest:
         }
 
     def end(self, status: str, problem: str = "") -> None:
-        """Keeps what was read, and lets the run go: nothing more comes."""
+        """Keeps the results and releases the run, because nothing more comes."""
         self.end_clock = _now()
         self.status, self.problem = status, problem
         if self.run is not None:
@@ -117,23 +117,23 @@ class InspectedRequest:
             self.tail = self.run.tail
             self.run = None
             if status == "done" and any(choice["finish"] is None for choice in self.choices):
-                self.status = "failed"  # the client was told so, within the stream
+                self.status = "failed"  # the client got this error within the stream
 
     @property
     def stage(self) -> str:
-        """How far it is: "queued", "running", or the way in which it ended."""
+        """The state: "queued", "running", or the way in which the request ended."""
         return "queued" if self.run is not None and self.run.timer.began is None else self.status
 
     @property
     def weight(self) -> int:
-        """About how many bytes are kept."""
+        """The approximate number of bytes that are kept."""
         texts = (self.body, self.prompt, *self.options.values(), *(k["text"] for k in self.choices))
         repairs = sum(len(choice["repairs"]) for choice in self.choices)
         return sum(map(getsizeof, texts)) + _REPAIR_BYTES * repairs + _REPAIR_BYTES
 
     @property
     def event_count(self) -> int:
-        """Grows with everything that the backend sends."""
+        """A number that grows with everything that the backend sends."""
         return 0 if self.run is None else sum(len(reader.events) for reader in self.run.readers)
 
     def completions(self) -> list[dict[str, Any]]:
@@ -143,7 +143,7 @@ class InspectedRequest:
         return [_completion_details(reader) for reader in self.run.readers]
 
     def summary(self) -> dict[str, Any]:
-        """What the list shows of it. While it runs, nothing is asked that takes long to find."""
+        """The fields for the list. While the request runs, nothing is computed that takes long."""
         run = self.run
         return {
             **{name: getattr(self, name) for name in _SHOWN},
@@ -157,7 +157,7 @@ class InspectedRequest:
         }
 
     def details(self) -> dict[str, Any]:
-        """All that is known of it."""
+        """All known details."""
         return {
             **self.summary(),
             "request": None if self.body is None else self.body.decode("utf-8", "replace"),
@@ -168,7 +168,8 @@ class InspectedRequest:
 
 
 def _last_user_text(messages: Iterable[Any]) -> str:
-    """The beginning of what the user said last. Turns as they were sampled are no mappings."""
+    """The beginning of the user's last text. Turns that stand as they were sampled are not
+    mappings."""
     fields = (message for message in reversed(list(messages)) if isinstance(message, Mapping))
     texts = (text_of(turn.get("content")) for turn in fields if turn.get("role") == "user")
     return next((text.strip()[:_LABEL_LENGTH] for text in texts if text and text.strip()), "")
@@ -203,7 +204,7 @@ def _seconds(start: float, end: float | None) -> float | None:
 
 
 def inspector_for(settings: Settings) -> Inspector | None:
-    """The inspector, where it is asked for. Raises a `SettingError` where it cannot work."""
+    """The inspector, if it is enabled. Raises a `SettingError` where it cannot work."""
     if not settings.inspect:
         return None
     if settings.workers > 1:
@@ -222,7 +223,8 @@ class Inspector:
         self._count = 0
         self._versions: dict[int, tuple[int, tuple[str, int]]] = {}
         self._version = 0
-        # Numbers begin anew with each server: a page that has watched another one asks again.
+        # Numbers begin anew with each server: a page that has watched another server asks for all
+        # again.
         self.name: str = f"{time.time():.6f}"
 
     def __len__(self) -> int:
@@ -232,7 +234,7 @@ class Inspector:
         return self._requests.get(number)
 
     def clear(self) -> None:
-        """Forgets everything that is not running."""
+        """Drops all requests that are not running."""
         for number in [n for n, request in self._requests.items() if request.run is None]:
             del self._requests[number]
 
@@ -240,7 +242,8 @@ class Inspector:
     def watched(
         self, owner: str, protocol: str, data: bytes, session: str | None = None, client: str = ""
     ) -> Iterator[OnBegin]:
-        """A request, from its arrival to its end. Gives what is to be called when it begins."""
+        """Keeps a request from its arrival to its end. Yields the function to call when it
+        begins."""
         self._count += 1
         body = data if len(data) <= MAX_REQUEST_BYTES else None
         times = (_now(), time.time())
@@ -267,10 +270,10 @@ class Inspector:
             _, oldest = self._requests.popitem(last=False)
             weight -= oldest.weight
 
-    # For those who watch.
+    # For watchers.
 
     def changes(self, since: int) -> dict[str, Any]:
-        """What has changed since a version: summaries, and the numbers that there are."""
+        """The changes since a version: summaries of changed requests, and the numbers of all."""
         self._look()
         summaries = [
             request.summary()
@@ -285,7 +288,7 @@ class Inspector:
         }
 
     def _look(self) -> None:
-        """Gives a new version to what is not as it was when somebody looked last."""
+        """Gives a new version to requests that have changed since the last look."""
         for number, request in self._requests.items():
             look = (request.stage, request.event_count)
             version = self._versions.get(number)
@@ -298,7 +301,7 @@ class Inspector:
             self._version += 1
 
     async def next_changes(self, name: str, since: int, patience: float) -> dict[str, Any]:
-        """What has changed; waits for something to change, as long as there is patience."""
+        """The changes since a version. Waits for a change, up to `patience` seconds."""
         since = since if name == self.name else 0
         until = _now() + min(patience, PATIENCE_SECONDS)
         while True:

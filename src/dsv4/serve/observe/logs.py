@@ -1,7 +1,7 @@
-"""The log: one line for each request and each thing that happens to the server, as text or JSON;
-what is known of a request while it is answered, and what was repaired in an answer.
+"""The log: one line for each request and each event of the server, as text or JSON; the report of a
+request while it is answered, and of the repairs in an answer.
 
-No line has a text of a request, nor a key.
+No line contains a text of a request or a key.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ logger = logging.getLogger("dsv4.serve")
 
 @contextmanager
 def by_itself(what: str) -> Iterator[None]:
-    """Lets a step behind the last byte of an answer fail alone: what was promised in the answer
-    holds, and so do the other steps."""
+    """Confines the failure of a step after the last byte of an answer: the answer keeps its
+    promises, and the other steps still run."""
     try:
         yield
     except Exception:
         logger.exception("%s failed behind the end of an answer", what)
 
 
-# Where a record has what a line says besides its message.
+# The attribute of a record with the fields of its line besides the message.
 _FIELDS = "dsv4_fields"
-# What uvicorn says of a stream that has no end. It has none by design where a backend breaks off,
-# and the line of the request says why.
+# uvicorn's message for a stream without an end. By design a stream has none where a backend breaks
+# off, and the line of the request gives the reason.
 _BROKEN_OFF = "ASGI callable returned without completing response"
 
 
@@ -82,7 +82,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def log_fields(level: int, message: str, fields: Mapping[str, Any]) -> None:
-    """Logs a message with fields, those aside that are None."""
+    """Logs a message with fields, without those that are None."""
     values = {name: value for name, value in fields.items() if value is not None}
     logger.log(level, message, extra={_FIELDS: values})
 
@@ -93,7 +93,7 @@ def configure_logs(settings: Settings) -> None:
     handler.setFormatter(JsonFormatter() if settings.log_format == "json" else TextFormatter())
     level = settings.log_level.upper()
     of_uvicorn = logging.getLogger("uvicorn")
-    # What it says at "info" is said here already, in other words.
+    # The gateway logs uvicorn's messages of "info" itself, in its own form.
     of_uvicorn.setLevel("WARNING" if level == "INFO" else level)
     logging.getLogger("uvicorn.error").addFilter(_is_worth_a_line)
     logger.setLevel(level)
@@ -106,11 +106,11 @@ def _is_worth_a_line(record: logging.LogRecord) -> bool:
     return _BROKEN_OFF not in record.getMessage()
 
 
-# What is known of one request while it is answered, and the line that is logged at its end.
+# The report of one request while it is answered, and the line that is logged at its end.
 
 
 class ReportedRun(Protocol):
-    """What answers a request."""
+    """The run that answers a request."""
 
     @property
     def usage(self) -> Usage: ...
@@ -123,25 +123,26 @@ class ReportedRun(Protocol):
 
 
 def request_id_of(headers: Mapping[str, str]) -> str | None:
-    """What a client calls its request. None where it says nothing, or what cannot be passed on."""
+    """The client's id of its request. None if it gives none, or one that cannot be passed on."""
     return client_headers(headers).get("x-request-id")
 
 
-# Where an answer has the name of its request.
+# The header of an answer with the id of its request.
 _ID_HEADER = b"x-request-id"
-# Of a path that nobody serves, so many characters are logged.
+# The most characters that are logged of a path without a route.
 _LONGEST_PATH = 200
 _NOT_ALLOWED = 405
 # The tokens of a request that are logged.
 _COUNTED = ("prompt", "cached", "completion")
-# A client that went away before its answer. No HTTP status: nginx has made it known.
+# The client disconnected before its answer. This is not an official HTTP status: nginx introduced
+# it.
 CLIENT_GONE = 499
 
 
 class RequestReport:
-    """A request: what it is called, whose it is, what came of it.
+    """A request: its id, its owner, its result.
 
-    `id` is the name that the client is told, in the header `x-request-id`: its own, if it gave one.
+    `id` is the id that the client gets in the header `x-request-id`: its own, if it gave one.
     `ignored` are fields of its body that were not read.
     """
 
@@ -160,11 +161,11 @@ class RequestReport:
         self.run: ReportedRun | None = None
 
     def name(self, id: str) -> None:
-        """Gives it another name, unless the client has named it."""
+        """Sets another id, unless the client has given one."""
         self.id = self.given_id or id
 
     def fail(self, error: Exception) -> None:
-        """Notes why it failed; the first reason is the one that counts."""
+        """Notes the reason of a failure; only the first reason is kept."""
         self.failure = self.failure or _reason(error)
 
     @property
@@ -173,7 +174,7 @@ class RequestReport:
 
     @property
     def repairs(self) -> int | None:
-        """How many deviations from the grammar were repaired in what was generated."""
+        """The number of deviations from the grammar that were repaired in the output."""
         if self.run is None:
             return None
         events = (event for reader in self.run.readers for event in reader.events)
@@ -181,7 +182,7 @@ class RequestReport:
         return sum(each.kind not in UNREPAIRED_KINDS for each in diagnostics)
 
     def fields(self) -> dict[str, Any]:
-        """What the log says of it. What is None is not known."""
+        """The fields for the log. None stands for unknown."""
         usage, prepared = self.usage, self.prepared
         return {
             "id": self.id,
@@ -204,12 +205,12 @@ class RequestReport:
 
     @property
     def adaptations(self) -> tuple[str, ...] | None:
-        """What was changed for a chat server; None where nothing was."""
+        """The adaptations for a chat server; None if there were none."""
         return (self.prepared.adapted or None) if self.prepared is not None else None
 
     @property
     def is_fault(self) -> bool:
-        """Whether it failed, and the server or its backend is to blame."""
+        """Whether it failed because of the server or its backend."""
         return self.status >= 500 or (self.status == 200 and self.failure is not None)
 
     def log(self) -> None:
@@ -218,10 +219,10 @@ class RequestReport:
 
 
 class RefusalLog:
-    """An app that logs what no route has answered, and so no route has logged: requests while the
-    server drains, of other sites' pages, for paths and methods that there are not.
+    """An app that logs requests that no route has answered, and so no route has logged: those while
+    the server drains, of other sites' pages, for unknown paths and methods.
 
-    Every answer gets the name of its request, where a route has not given it one.
+    Every answer gets the id of its request, if its route has not added it.
     """
 
     def __init__(self, app: AsgiApp) -> None:
@@ -251,8 +252,8 @@ class RefusalLog:
 
 
 def _reason(error: Exception) -> str:
-    """Why a request failed. The wrong value may be a text of the request, so only its
-    place is told, and nothing of what a backend says about it."""
+    """The reason why a request failed. The wrong value may be a text of the request, so only its
+    place is logged, and nothing of a backend's message about it."""
     if isinstance(error.__cause__, BackendError):
         return error.__cause__.summary
     if isinstance(error, ApiError) and error.path is not None:
@@ -260,10 +261,10 @@ def _reason(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-# What was repaired in the answers of a chat server.
+# The repairs in the answers of a chat server.
 
 
-# What a summary says of each kind.
+# The words of a summary for each kind of repair.
 HEALED_KINDS = {
     "leaked_call": "leaked calls",
     "leaked_reasoning": "leaked reasoning",
@@ -274,7 +275,7 @@ HEALED_KINDS = {
 
 
 def healed_kinds(events: Iterable[Event]) -> Counter[str]:
-    """How often each kind was found in an answer."""
+    """The number of times that each kind of repair was made in an answer."""
     return Counter(
         event.kind
         for event in events
@@ -283,14 +284,14 @@ def healed_kinds(events: Iterable[Event]) -> Counter[str]:
 
 
 def log_healed(id: str, events: Iterable[Event]) -> None:
-    """A line for an answer in which something was repaired that the server got wrong."""
+    """Logs a line for an answer in which an error of the server was repaired."""
     kinds = healed_kinds(events)
     if kinds:
         log_fields(logging.INFO, "healed", {"id": id, **kinds})
 
 
 def healing_summary(answers: float, healed: Mapping[str, float]) -> str:
-    """What was healed since the start, in a sentence: of so many answers, those with each kind."""
+    """The repairs since the start, in a sentence: of so many answers, those with each kind."""
     counts = [f"{healed[kind]:g} {words}" for kind, words in HEALED_KINDS.items() if healed[kind]]
     if not counts:
         return f"{_answers(answers)}, none in need of healing" if answers else "no answers"

@@ -1,7 +1,7 @@
-"""What the gateway counts, for Prometheus.
+"""The gateway's metrics, for Prometheus.
 
-Workers count together: each in files of its own, in a folder that the environment names.
-Whichever worker is asked adds them up.
+Workers count together: each in files of its own, in a folder that the environment names. The worker
+that is asked adds them up.
 """
 
 from __future__ import annotations
@@ -46,22 +46,24 @@ from dsv4.serve.settings import SettingError
 from dsv4.serve.upstreams.engine_pool import Engine
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-# The lines of what single keys use.
+# The lines with the usage of single keys.
 _OF_KEYS = re.compile(rb"^(?:# \w+ )?dsv4_key_.*\n", re.MULTILINE)
-# The library reads it when it is first imported, so it is there for processes yet to start.
+# The library reads it when it is first imported, so it is set for processes that are yet to start.
 _FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
-# Where Linux says how much memory a process uses, in pages, and how often it is asked.
+# The file in which Linux reports the memory of a process, in pages, and the interval at which it is
+# read.
 _STATM, _MEMORY_SECONDS = Path("/proc/self/statm"), 5.0
 _SECOND_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 
 
-# Every metric: what it is about, what it is counted by, and what several workers make of theirs;
-# and what a summary tells, by the samples that it adds up.
+# Every metric: its description, its labels, and the way to combine those of several workers; and
+# the parts of a summary, by the samples that each adds up.
 _TABLES = json.loads(Path(__file__).with_name("metrics.json").read_text("utf-8"))
 
 
 class Metrics:
-    """Counters of one app. Each app has a registry of its own, so two can stand in one process."""
+    """The counters of one app. Each app has a registry of its own, so one process can have two
+    apps."""
 
     def __init__(self, *, heals: bool = False) -> None:
         """`heals` says that answers of a chat server are repaired."""
@@ -81,33 +83,33 @@ class Metrics:
             for name, row in _TABLES["seconds"].items()
         }
         self.set("store_up", 1)
-        for kind in get_args(DiagnosticKind):  # so that a rate is known from the first on
+        for kind in get_args(DiagnosticKind):  # so that rates have a first value
             self.count("repairs", kind, by=0)
         for kind in HEALED_KINDS:
             self.count("healed_answers", kind, by=0)
 
     def count(self, name: str, *labels: str, by: float = 1) -> None:
-        """Counts something."""
+        """Adds to a counter."""
         counter = self._counters[name]
         (counter.labels(*labels) if labels else counter).inc(by)
 
     def set(self, name: str, value: float, *labels: str) -> None:
-        """Notes what something is now."""
+        """Sets a gauge."""
         gauge = self._gauges[name]
         (gauge.labels(*labels) if labels else gauge).set(value)
 
     def observe(self, name: str, seconds: float) -> None:
-        """Notes how long something took."""
+        """Adds a duration to a histogram."""
         self._seconds[name].observe(seconds)
 
     def note_engine(self, engine: Engine) -> None:
-        """Notes how an engine is doing."""
+        """Notes the state of an engine."""
         self.set("engine_up", engine.is_up, engine.url)
         self.set("engine_draining", engine.is_draining, engine.url)
         self.set("engine_streams", engine.running, engine.url)
 
     def count_key(self, name: str, status: int, usage: Usage | None) -> None:
-        """Counts what was done with a key, by the name of its owner."""
+        """Counts a request and its tokens for a key, by the name of its owner."""
         self.count("key_requests", name, str(status))
         if usage is not None:
             self.count("key_tokens", name, "prompt", by=usage.prompt)
@@ -125,7 +127,7 @@ class Metrics:
             self.count("tokens", kind, by=getattr(usage, kind) or 0)
 
     async def watch_memory(self) -> None:
-        """Notes again and again how much memory this process uses, where the system tells."""
+        """Notes periodically how much memory this process uses, if the system reports it."""
         while _STATM.exists():
             pages = int(_STATM.read_text(encoding="ascii").split()[1])
             self.set("memory_bytes", pages * os.sysconf("SC_PAGE_SIZE"))
@@ -133,28 +135,28 @@ class Metrics:
 
     @property
     def shared_folder(self) -> Path | None:
-        """The folder that workers share, where there are several."""
+        """The folder that workers share, if there are several."""
         folder = os.environ.get(_FOLDER_VARIABLE)
         return None if folder is None else Path(folder)
 
     def count_places(self, running: int, waiting: int) -> None:
-        """Notes how many generations run now, and how many requests wait for one to end."""
+        """Notes the numbers of running generations and waiting requests."""
         self.set("streams_running", running)
         self.set("streams_waiting", waiting)
 
     def count_ignored(self, protocol: ProtocolName, fields: Iterable[str]) -> None:
-        """Counts fields that were not read. Clients make up names, and a label must not grow."""
+        """Counts unread fields. Clients make up names, and a label must not grow without bounds."""
         for field in fields:
             label = field if field in HARMLESS_FIELDS[protocol] else "other"
             self.count("ignored_fields", protocol, label)
 
     def count_adaptations(self, ids: Iterable[str]) -> None:
-        """Counts what was changed in a request."""
+        """Counts the adaptations of a request."""
         for id in ids:
             self.count("adaptations", id)
 
     def count_images(self, images: ImageFacts) -> None:
-        """Counts what became of a request's images."""
+        """Counts the images of a request, sent and replaced."""
         self.count("images", "sent", by=images.sent_count)
         self.count("images", "replaced", by=images.replaced_count)
 
@@ -164,8 +166,8 @@ class Metrics:
             self.count("backend_errors", str(error.status))
 
     def count_events(self, events: list[Event], *, is_whole: bool) -> None:
-        """Counts the repairs of a completion, and how its calls ended. One that failed or was left
-        is not `is_whole`."""
+        """Counts the repairs of a completion, and the ways in which its calls ended. A completion
+        that failed or was left is not `is_whole`."""
         if is_whole:
             self.count("answers")
         for kind in healed_kinds(events):
@@ -180,11 +182,11 @@ class Metrics:
                 self.count("tool_calls", how)
 
     def _samples(self) -> list[Sample]:
-        """Every number that is counted, by all workers."""
+        """All samples, of all workers."""
         return [sample for family in self.all().collect() for sample in family.samples]
 
     def healing(self) -> str:
-        """What was healed since the start, in a sentence."""
+        """The repairs since the start, in a sentence."""
         counts = {
             (sample.name, sample.labels.get("kind")): sample.value for sample in self._samples()
         }
@@ -194,7 +196,7 @@ class Metrics:
         return healing_summary(counts.get(("dsv4_answers_total", None), 0), of_kind)
 
     def all(self) -> CollectorRegistry:
-        """What is to be shown: the counts of this process, or of all workers."""
+        """The registry to show: the counts of this process, or of all workers."""
         if self.shared_folder is None:
             return self.registry
         together = CollectorRegistry()
@@ -202,12 +204,12 @@ class Metrics:
         return together
 
     def text(self, of_keys: bool = True) -> bytes:
-        """All of it, as Prometheus reads it; what single keys use only if that is asked for."""
+        """All metrics as Prometheus reads them; those of single keys only with `of_keys`."""
         lines = generate_latest(self.all())
         return lines if of_keys else _OF_KEYS.sub(b"", lines)
 
     def log_summary(self) -> None:
-        """Logs what has been counted: by all workers, where there are several."""
+        """Logs the counts, of all workers where there are several."""
         names = _TABLES["summary"]
         totals: dict[str, Any] = dict.fromkeys(names.values(), 0)
         for sample in self._samples():
@@ -218,7 +220,7 @@ class Metrics:
         log_fields(logging.INFO, "summary", totals)
 
     def listen(self, host: str, port: int) -> None:
-        """Shows them on a port of their own. Raises a `SettingError` if it is taken."""
+        """Serves the metrics on a port of their own. Raises a `SettingError` if it is taken."""
         try:
             start_http_server(port, addr=host, registry=self.all())
         except OSError as error:
@@ -234,7 +236,7 @@ def count_together() -> tempfile.TemporaryDirectory[str]:
 
 
 def forget_dead_workers() -> None:
-    """Takes away the gauges of workers that have died."""
+    """Removes the gauges of workers that have died."""
     for file in Path(os.environ.get(_FOLDER_VARIABLE, "/nonexistent")).glob("gauge_live*_*.db"):
         pid = int(file.stem.rpartition("_")[2])
         if not is_alive(pid):

@@ -1,5 +1,5 @@
-"""A record of every exchange, as JSON lines (the request, the prompt, what was generated), and a
-recorded exchange read again, with what differs.
+"""A record of every exchange, as JSON lines (the request, the prompt, the output), and the
+comparison of a recorded exchange with a new reading of it.
 
 Records are off unless a file is named. Keys and headers are never written. A line has everything
 needed to read the completion again.
@@ -31,7 +31,7 @@ from dsv4.tokens import Tokenizer
 from dsv4.tokens.coder import common_prefix_length
 
 VERSION = 1
-# The protocol of what was passed on to a chat server, of which nothing is read here.
+# The protocol of exchanges that were passed on to a chat server without being read here.
 PASSED = "passed"
 
 _log = logging.getLogger("dsv4.serve")
@@ -39,17 +39,17 @@ _log = logging.getLogger("dsv4.serve")
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One completion and how it came about.
+    """One completion, with the request and the settings that led to it.
 
-    - `protocol`, `request`, `dialect`, `settings`: what was asked, and what the server decided
-      where the request said nothing.
-    - `prompt`, `recalled`: the prompt as text, and how many turns of it were as they were sampled,
-      and not as the request has them.
-    - `adapted`: the ids of what was changed in the request for a chat server.
-    - `completion`, `ids`, `deltas`: what was generated, as text, and as ids or as a chat server's
-      deltas where it came so.
-    - `stopped`: why generation ended, as the backend said.
-    - `finish`, `message`, `diagnostics`: what was read.
+    - `protocol`, `request`, `dialect`, `settings`: the request, and the server's values where the
+      request named none.
+    - `prompt`, `recalled`: the prompt as text, and the number of its turns that stand as they were
+      sampled, and not as the request has them.
+    - `adapted`: the ids of the adaptations of the request for a chat server.
+    - `completion`, `ids`, `deltas`: the output as text, and as ids or as a chat server's deltas
+      where it came in that form.
+    - `stopped`: the backend's reason for the end of generation.
+    - `finish`, `message`, `diagnostics`: the result of reading the output.
     """
 
     protocol: str
@@ -70,7 +70,8 @@ class Exchange:
     version: int = VERSION
 
 
-# What a line must have for a field of each type, and for the items of a list; both in words.
+# The type that a line must have for a field of each type, and for the items of a list; each with
+# its name.
 _OBJECT: tuple[Any, str] = (dict, "an object")
 _FORMS: dict[str, tuple[tuple[Any, str], tuple[Any, str] | None]] = {
     "str": ((str, "text"), None),
@@ -119,7 +120,7 @@ class Recorder:
         self._lock = threading.Lock()
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
         try:
-            # Nobody else may read what clients said.
+            # Other users must not read the clients' texts.
             self._file = os.open(path, flags, 0o600)
         except OSError as error:
             raise SettingError("record", f"{path}: {error.strerror}") from None
@@ -139,15 +140,15 @@ class Recorder:
         os.close(self._file)
 
 
-# Reads a recorded exchange again, in the way that the gateway reads, and lists what differs.
+# Reads a recorded exchange again, in the same way as the gateway, and lists the differences.
 
 
-# Of a difference between two texts, as much before it and after it is shown.
+# The characters that are shown before and after a difference between two texts.
 _BEFORE, _AFTER = 20, 60
 
 
 def differences(exchange: Exchange, tokenizer: Tokenizer | None) -> list[str]:
-    """What is read otherwise today, in words: nothing where all is as it was.
+    """The differences in today's reading, as text; empty where there are none.
 
     `tokenizer` is that of the server, where ids were recorded. Raises a `ValueError` for an
     exchange that no server wrote.
@@ -166,7 +167,7 @@ def differences(exchange: Exchange, tokenizer: Tokenizer | None) -> list[str]:
         return [f"the request is refused: {error}"]
     try:
         reader = _reader(exchange, call, prompt, tokenizer)
-    except (AttributeError, OverflowError, TypeError) as error:  # no backend sent that
+    except (AttributeError, OverflowError, TypeError) as error:  # no backend sent such values
         raise ValueError(f"ids, deltas: {error}") from None
     except BackendError as error:
         raise ValueError(f"stopped, deltas: {error.message}") from None
@@ -203,7 +204,7 @@ def _reader(
 ) -> ChoiceReader:
     reader: ChoiceReader
     if exchange.deltas is not None:
-        reader = HealingReader(replace(call, stream=False))  # all of it is here
+        reader = HealingReader(replace(call, stream=False))  # the whole answer is known
         reader.fitter = call_fitter(call)
         chunks = [Chunk(delta=delta) for delta in exchange.deltas]
     else:

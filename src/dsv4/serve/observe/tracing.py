@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
 
-# Traces of the gateway's own.
+# The gateway's own traces.
 
 
-# What surrounds the answer to a request with these headers.
+# Wraps the answer to a request with these headers.
 Traced: TypeAlias = Callable[[Mapping[str, str], RequestReport], AbstractContextManager[None]]
 
 
 def passed_on(headers: Mapping[str, str], report: RequestReport) -> AbstractContextManager[None]:
-    """Passes a trace context on, where nothing is traced here."""
+    """Passes a trace context on, where the gateway itself does not trace."""
     return passing_on(client_headers(headers))
 
 
 class OpenTelemetryTraces:
-    """A span for each request, with what the log says of it."""
+    """A span for each request, with the facts of its log line."""
 
     def __init__(self) -> None:
         from opentelemetry.trace import get_tracer
@@ -57,7 +57,7 @@ class OpenTelemetryTraces:
 
 
 def _describe(span: Span, report: RequestReport) -> None:
-    """Says what became of a request, in the words of the GenAI conventions where they have some."""
+    """Sets the results of a request, under the names of the GenAI conventions where they exist."""
     from opentelemetry.trace import Status, StatusCode
 
     usage, prepared = report.usage, report.prepared
@@ -88,7 +88,7 @@ def _describe(span: Span, report: RequestReport) -> None:
 
 
 def tracing_for(settings: Settings) -> Traced:
-    """What the settings ask for. Raises a `SettingError` where the extra is missing."""
+    """The tracing that the settings ask for. Raises a `SettingError` where the extra is missing."""
     if not settings.otel:
         return passed_on
     try:
@@ -98,7 +98,7 @@ def tracing_for(settings: Settings) -> Traced:
 
 
 def export_traces(settings: Settings) -> None:
-    """Lets the spans of this process go where the variables `OTEL_…` say."""
+    """Sends the spans of this process to the place that the variables `OTEL_…` name."""
     if not settings.otel:
         return
     try:

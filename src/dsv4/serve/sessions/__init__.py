@@ -13,7 +13,7 @@ from dsv4.trajectories.session_file import Retention
 if TYPE_CHECKING:
     from dsv4.serve.sessions.redis_sessions import RedisSessionStore
 
-# Where sessions are recorded: both have the same methods.
+# A store of sessions: both classes have the same methods.
 SessionStore: TypeAlias = Union[SqliteSessionStore, "RedisSessionStore"]
 
 

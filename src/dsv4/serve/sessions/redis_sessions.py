@@ -37,10 +37,10 @@ from dsv4.trajectories.session_file import (
 
 # Each script is one step for the server, so that two workers never see half of a change. A session
 # is a hash; its calls are another, with the fields `n:ID` (its number), `w:ID` (the weights at its
-# start), `v:ID` and `e:ID` (all of it and its place among the ends, once it has ended) and `d:ID`
-# where the client did not get it.
+# start), `v:ID` and `e:ID` (the whole call and its place among the ends, once it has ended) and
+# `d:ID` if the client did not get it.
 _SCRIPTS = Path(__file__).with_name("redis_scripts")
-# Keys of all sessions together; others have a session's id, or the name of a group.
+# Keys for all sessions together; others contain a session's id, or the name of a group.
 _SHARED = ("index", "index:touched", "index:closed", "facts", "weights")
 _NUMBERS = ("number", "turns", "calls", "sampled", "size", "complete")
 _TIMES = ("created", "touched")
@@ -49,7 +49,7 @@ T = TypeVar("T")
 
 
 class RedisSessionStore:
-    """A Redis server. How safe a record is when it is written is for that server to say."""
+    """A Redis server. Its configuration decides how safe a written record is."""
 
     waits = True
 
@@ -63,7 +63,7 @@ class RedisSessionStore:
     # Keys.
 
     def _key(self, kind: str, id: str = "") -> str:
-        """A session's key of a kind, or one that all sessions share."""
+        """A session's key of a kind, or one for all sessions together."""
         return f"{self._prefix}{kind}" if kind in _SHARED else f"{self._prefix}{kind}:{id}"
 
     def _keys(self, id: str, *kinds: str) -> list[str]:
@@ -86,7 +86,7 @@ class RedisSessionStore:
             await self.sweep()
         answer = await self._entered(id, owner, calls)
         if answer == b"unknown" and await self.session(id) is None:
-            with suppress(SessionRefused):  # another worker was first
+            with suppress(SessionRefused):  # another worker has created it first
                 await self.create(SessionRecord(id, owner))
             answer = await self._entered(id, owner, calls)
         if answer == b"full" and await self._make_room():
@@ -114,7 +114,7 @@ class RedisSessionStore:
     async def _finish(self, id: str, call: RecordedCall) -> None:
         ends: list[CallEnd] = []
         entry, new = _after_one_of(ends, call)
-        # The longest ends that fit, a page at a time, until one is what the prompt begins with.
+        # The longest ends that fit, a page at a time, until the prompt begins with one of them.
         while entry.base is None:
             key, longest = self._key("ends", id), len(call.prompt)
             find = partial(self._client.zrevrangebyscore, start=len(ends), num=ENDS_AT_ONCE)
@@ -130,7 +130,7 @@ class RedisSessionStore:
         state = await self._run("finish", keys, *facts, *members)
         if not state:
             raise SessionRefused("unknown")
-        if state > 1:  # it was running when the session was closed
+        if state > 1:  # the call was running when the session was closed
             await self._seal(id)
         for name, *_, data in entry.pictures:
             if data is not None:
@@ -249,7 +249,7 @@ class RedisSessionStore:
     # Bounds.
 
     async def sweep(self) -> None:
-        """Closes what is idle and deletes what is too old or too much."""
+        """Closes idle sessions, and deletes those that are too old or exceed the size."""
         now, find = time.time(), self._client.zrangebyscore
         for id in await self._answer(find(self._key("index:touched"), 0, now - self._keep.idle)):
             await self.close_session(id.decode())

@@ -1,9 +1,9 @@
-"""The sessions of a gateway: which call belongs to which, what a session changes in its calls, and
-what is recorded of each.
+"""The sessions of a gateway: the session of each call, the changes that a session makes to its
+calls, and the records of them.
 
-A call is in a session by its address, `/sessions/{id}/…`, or by a header. No answer is lost to a
-client because a record of it could not be written: that is logged and counted, and the session
-says that it is not complete.
+A call is in a session by its address, `/sessions/{id}/…`, or by a header. A client gets its answer
+even if the record of it cannot be written: that is logged and counted, and the session is marked as
+incomplete.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _log = logging.getLogger("dsv4.serve")
 
 
 def checked_session_id(id: object, path: str | None = None) -> str:
-    """An id that a client gave. Raises an `ApiError` for what is none."""
+    """The id of a session that a client gave. Raises an `ApiError` for an invalid one."""
     if not isinstance(id, str) or not _ID.fullmatch(id) or id in (".", ".."):
         expected = "1 to 128 letters, digits, dots, underscores and hyphens"
         raise ApiError(f"found {short_repr(id)}, expected a session's id: {expected}", path=path)
@@ -82,7 +82,7 @@ class Sessions:
     metrics: Metrics
     tokenizer: Callable[[], Tokenizer | None]
     _pending: set[asyncio.Task[None]] = field(default_factory=set)
-    # Of these something could not be recorded, and that could not be either.
+    # Sessions with a lost record that are not marked as incomplete yet, because the store failed.
     _lacking: set[str] = field(default_factory=set)
 
     def session_id(self, scope: Scope, headers: Mapping[str, str]) -> str | None:
@@ -103,8 +103,9 @@ class Sessions:
     async def entered(
         self, name: str | None, key: Key, choices: int
     ) -> AsyncIterator[SessionEntry | None]:
-        """A request with so many choices in its session, from the moment it is read to its end;
-        None if it is in none. Raises an `ApiError` for a session that it may not use."""
+        """Enters a request with so many choices into its session, from the time when it is read to
+        its end. Yields None if it is in none. Raises an `ApiError` for a session that it may not
+        use."""
         if name is None:
             yield None
             return
@@ -118,7 +119,7 @@ class Sessions:
     async def _entry(self, name: str, key: Key, choices: int) -> SessionEntry:
         assert self.store is not None
         ids = new_turn_ids(choices)
-        began = time.time()  # before the weights are read: no change is missed
+        began = time.time()  # before the weights are read, so that no change is missed
         try:
             record, weights = await self.store.enter(name, key.name, ids)
         except (SessionRefused, StoreFailure) as problem:
@@ -134,23 +135,23 @@ class Sessions:
         return SessionEntry(self, record, ids, weights, began)
 
     def note_loss(self, name: str, why: str) -> None:
-        """Tells that something of a session was not recorded."""
+        """Logs and counts that a record of a session was lost."""
         self.metrics.count("session_records_lost")
         self._lacking.add(name)
         _log.warning("session %s: a call was not recorded: %s", hashed(name), why)
 
     async def do(self, name: str, work: Callable[[SessionStore], Awaitable[None]]) -> None:
-        """Does something with the store, as far as it can be done."""
+        """Does some work with the store; a failure is noted as a loss."""
         assert self.store is not None
         try:
             await work(self.store)
         except SessionRefused:
-            return  # it was deleted meanwhile
+            return  # the session was deleted meanwhile
         except StoreFailure as failure:
             self.note_loss(name, str(failure))
 
     def later(self, name: str, work: Callable[[SessionStore], Awaitable[None]]) -> None:
-        """The same, where nobody waits for it."""
+        """The same, in the background."""
         task = asyncio.get_running_loop().create_task(self.do(name, work))
         self._pending.add(task)
         task.add_done_callback(self._pending.discard)
@@ -162,7 +163,7 @@ class Sessions:
 
 
 def hashed(name: str) -> str:
-    """What logs have in place of a session's id."""
+    """The form of a session's id in logs."""
     return hashlib.sha256(name.encode()).hexdigest()[:12]
 
 
@@ -179,15 +180,15 @@ class SessionEntry:
     has_begun: bool = False
     has_ended: bool = False
 
-    # What the session changes.
+    # Changes by the session.
 
     @property
     def sampling(self) -> dict[str, Any]:
-        """How the session wants tokens to be picked, whatever the client says."""
+        """The session's own sampling options, which override the client's."""
         return self.record.options.get("sampling") or {}
 
     def applied(self, call: ApiRequest) -> ApiRequest:
-        """The request as the session wants it."""
+        """The request with the session's options."""
         own = {name: value for name, value in self.sampling.items() if name != "max_tokens"}
         dropping = self.record.options.get("drop_thinking", call.request.drop_thinking)
         return replace(
@@ -199,7 +200,7 @@ class SessionEntry:
 
     @property
     def tokens_left(self) -> int | None:
-        """How many more tokens may be sampled: None without a limit."""
+        """The number of tokens that may still be sampled; None without a limit."""
         limits: dict[str, int] = self.record.options.get("limits") or {}
         if limits.get("turns") is not None and self.record.turns >= limits["turns"]:
             return 0
@@ -208,8 +209,8 @@ class SessionEntry:
         return max(limits["tokens"] - self.record.sampled, 0)
 
     def options(self, options: Options) -> Options:
-        """How to generate within the session's limits: with the log-probabilities of the tokens
-        that are sampled, and of no others."""
+        """The options of a generation within the session's limits, with the log-probabilities of
+        the sampled tokens only."""
         tokens = self.tokens_left
         most = options.max_tokens if tokens is None else max(min(options.max_tokens, tokens), 1)
         logprobs = 0 if options.logprobs is None else options.logprobs
@@ -219,18 +220,18 @@ class SessionEntry:
 
     @property
     def wants_experts(self) -> bool | int:
-        """Whether the experts of tokens are recorded; a number says how many a token takes."""
+        """Whether the experts of tokens are recorded; a number is how many a token takes."""
         experts: bool | int = self.record.options.get("routed_experts", False)
         return experts
 
     async def ended_stream(self) -> Chunks:
-        """What a backend would send that may generate nothing more."""
+        """The stream of a backend that may not generate anything more."""
         yield Chunk(ids=(), finish="length")
 
-    # What is recorded.
+    # Records.
 
     def begin(self, readers: Sequence[ChoiceReader]) -> None:
-        """Generation begins. From now on it matters when tokens come."""
+        """Notes that generation begins. From now on, the arrival of tokens is timed."""
         self.has_begun = True
         for reader in readers:
             reader.arrivals = array("d")
@@ -246,7 +247,7 @@ class SessionEntry:
     def broke_off(
         self, prepared: PreparedRequest, readers: Sequence[ChoiceReader], state: CallState
     ) -> None:
-        """Records completions that did not end, and that no client waits for."""
+        """Records completions that did not end, in the background: no client waits for them."""
         self.sessions.later(self.record.id, self._writing(prepared, readers, state))
 
     def _writing(
@@ -270,7 +271,7 @@ class SessionEntry:
         return write
 
     def undelivered(self) -> None:
-        """Notes that the client was gone before it had everything."""
+        """Notes that the client disconnected before it had everything."""
         if self.is_recorded:
             name, ids = self.record.id, self.call_ids
             self.sessions.later(name, lambda store: store.undelivered(name, ids))
@@ -321,7 +322,7 @@ class SessionEntry:
 
 
 def sampling_sent(prepared: PreparedRequest) -> dict[str, Any]:
-    """How the engine was asked to sample."""
+    """The sampling options that the engine was sent."""
     options = prepared.options
     values = {name: getattr(options, name) for name in _SAMPLING_OPTIONS}
     fields = {name: value for name, value in values.items() if value is not None}
@@ -344,8 +345,8 @@ NO_SIZE = (
 
 
 def recorded_experts(reader: ChoiceReader, tokens: int) -> RoutedExperts:
-    """The experts of all tokens of a sequence but the last. None of them where some did not come:
-    the backend broke off, or was not started to tell them."""
+    """The experts of all tokens of a sequence but the last. None of them if some are missing,
+    because the backend broke off, or was not started to report them."""
     experts = reader.experts
     if experts is None or experts.end < tokens - 1:
         return NO_EXPERTS
@@ -355,7 +356,8 @@ def recorded_experts(reader: ChoiceReader, tokens: int) -> RoutedExperts:
 def recorded_ids(
     reader: ChoiceReader, prepared: PreparedRequest, backend: AnyBackend
 ) -> tuple[Sequence[int], tuple[TokenRun, ...], str]:
-    """The prompt, what follows it, and why that is not all known: nothing is made up."""
+    """The prompt's ids, the runs of tokens after them, and the reason if some are unknown: unknown
+    values are never made up."""
     if is_chat(backend):
         return (), (), NO_PROMPT
     ids = prepared.encoded.ids
@@ -392,8 +394,8 @@ def recorded_pictures(prompt: Prompt, tokenizer: Tokenizer | None) -> tuple[Reco
 def with_pictures(
     ids: Sequence[int], pictures: Sequence[RecordedPicture]
 ) -> tuple[Sequence[int], str]:
-    """The ids of a prompt, with those of its pictures in place of their placeholders; and why it is
-    not known what the model was given, if it is not."""
+    """The ids of a prompt, with its pictures' own ids in place of their placeholders; and the
+    reason if the model's input is not known exactly."""
     placeholder = pictures[0].placeholder
     if sum(id == placeholder for id in ids) != len(pictures):
         return ids, SAMPLED_IMAGE

@@ -1,4 +1,4 @@
-"""The routes for those who train: sessions made, rewarded, closed, read and deleted.
+"""The routes for training: sessions are created, rewarded, closed, read and deleted.
 
 POST   /sessions                     makes a session, and says how clients reach it
 GET    /sessions?group=…&closed=1    lists sessions, by pages
@@ -41,7 +41,7 @@ from dsv4.trajectories.trajectory_export import built_session
 
 PAGE = 100
 MOST_PER_PAGE = 1000
-# Names of groups and versions are for people, and in every row.
+# Names of groups and versions are for people, and stored in every row.
 LONGEST_NAME = 256
 
 
@@ -64,7 +64,7 @@ def session_routes(server: GatewayState) -> list[BaseRoute]:
 
 
 class SessionRoutes:
-    """What each route does."""
+    """The functions of the routes."""
 
     def __init__(self, server: GatewayState, store: SessionStore) -> None:
         self._server = server
@@ -187,8 +187,8 @@ class SessionRoutes:
         return record
 
     async def _existing_session(self, scope: Scope) -> tuple[SessionRecord, Sequence[RecordedCall]]:
-        """A session and its calls, which its seal is of: they are read again where a call ended in
-        between, which ran when the session was closed."""
+        """A session and the calls that its seal is for. They are read again if a call that ran when
+        the session was closed has ended in between."""
         record = await self._existing_record(scope)
         while True:
             calls = await self._store.calls(record.id)
@@ -260,7 +260,8 @@ def _members(checks: dict[str, Check]) -> Check:
 
 
 def _experts(value: object, path: str) -> bool | int:
-    """Whether experts are recorded, or how many a token takes, for engines that do not say."""
+    """Whether experts are recorded; or how many a token takes, for engines that do not report
+    it."""
     if isinstance(value, bool):
         return value
     if not isinstance(value, int) or value < 1:

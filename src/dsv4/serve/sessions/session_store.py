@@ -15,7 +15,7 @@ from dsv4.serve.storage.turn_stores import StoreFailure, opened_in_thread
 from dsv4.trajectories.recorded_calls import RecordedCall, WeightsVersion
 from dsv4.trajectories.session_file import Retention, SessionFile, SessionRecord
 
-# How often it is looked for sessions that are idle, too old or too many.
+# The interval at which the store looks for sessions that are idle, too old or too many.
 SWEEP_SECONDS = 30.0
 
 
@@ -25,7 +25,7 @@ P = ParamSpec("P")
 
 @dataclass(slots=True, eq=False)
 class _Job(Generic[T]):
-    """Something to be done with the file, and who waits for it."""
+    """Some work to be done with the file, and the future that waits for it."""
 
     work: Callable[[SessionFile], T]
     future: asyncio.Future[T]
@@ -45,7 +45,8 @@ class _Job(Generic[T]):
 def _in_file(
     method: Callable[Concatenate[SessionFile, P], T], *, to_disk: bool = False
 ) -> Callable[Concatenate[SqliteSessionStore, P], Awaitable[T]]:
-    """A method of the file as one of the store. With `to_disk`, it returns when the disk has it."""
+    """A method of the file as a method of the store. With `to_disk`, it returns once the data is on
+    the disk."""
 
     def do(store: SqliteSessionStore, /, *args: P.args, **keywords: P.kwargs) -> Awaitable[T]:
         return store._do(lambda file: method(file, *args, **keywords), to_disk)
@@ -55,14 +56,15 @@ def _in_file(
 
 class SqliteSessionStore:
     """A SQLite file, used in one thread of its own. Jobs that wait while the disk is busy are
-    written together, so that five hundred streams that end at once wait for the disk once.
+    written together, so that five hundred streams that end together wait for the disk once.
 
-    Every method may raise `StoreFailure`, and `SessionRefused` where there is no session that it
-    can be done with. `waits` says whether the end of an answer waits for its record.
+    Every method may raise `StoreFailure`, and `SessionRefused` where no session allows it. `waits`
+    says whether the end of an answer waits for its record.
     """
 
     def __init__(self, path: str, keep: Retention, durability: str = "disk") -> None:
-        """`durability` says what the end of an answer waits for: "disk", "system" or "nothing"."""
+        """`durability` is the state of a record that the end of an answer waits for: "disk",
+        "system" or "nothing"."""
         self.waits: bool = durability != "nothing"
         self._path = path
         self._keep = keep
@@ -73,7 +75,7 @@ class SqliteSessionStore:
         self._next_sweep = time.monotonic() + SWEEP_SECONDS
         self._thread, self._file = opened_in_thread("trajectories", SessionFile, path)
 
-    # In the loop.
+    # In the event loop.
 
     def _do(self, work: Callable[[SessionFile], T], to_disk: bool = False) -> asyncio.Future[T]:
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
@@ -110,16 +112,16 @@ class SqliteSessionStore:
             with self._file.step():
                 job.result = job.work(self._file)
         except sqlite3.Error:
-            raise  # none of the batch can be relied on
+            raise  # the whole batch is unreliable
         except Exception as error:
             job.failure = error
 
-    # What can be done.
+    # Operations.
 
     async def enter(
         self, id: str, owner: str, calls: Sequence[str]
     ) -> tuple[SessionRecord, WeightsVersion]:
-        """Begins calls in a session, which is made where there is none. Returns the session as it
+        """Begins calls in a session, which is created if there is none. Returns the session as it
         was before, and the version of the weights."""
         if time.monotonic() > self._next_sweep:
             self._next_sweep = time.monotonic() + SWEEP_SECONDS
@@ -138,7 +140,7 @@ class SqliteSessionStore:
     async def calls(self, id: str) -> list[RecordedCall]:
         """The calls of a session, in the order in which they began."""
 
-        # In another thread, with a connection of its own: nothing that is written waits for it.
+        # In another thread, with a connection of its own, so that no writing waits for it.
         def read() -> list[RecordedCall]:
             with closing(SessionFile(self._path, read_only=True)) as file:
                 return list(file.calls(id))
@@ -148,7 +150,7 @@ class SqliteSessionStore:
         except (OSError, sqlite3.Error) as error:
             raise StoreFailure(str(error)) from None
 
-    # What the file does by itself.
+    # Operations of the file.
 
     abandon = _in_file(SessionFile.abandon)
     undelivered = _in_file(SessionFile.undelivered)
@@ -164,7 +166,7 @@ class SqliteSessionStore:
 
     async def aclose(self) -> None:
         """Frees what the store holds."""
-        await self._do(lambda file: None)  # after all that waits
+        await self._do(lambda file: None)  # after all waiting jobs
         await asyncio.get_running_loop().run_in_executor(self._thread, self._file.close)
         self._thread.shutdown()
 

@@ -1,5 +1,5 @@
-"""What the gateway keeps from one request to the next: sampled turns and stored responses. The
-stores, by name.
+"""The data that the gateway keeps between requests: sampled turns and stored responses. The stores,
+by name.
 """
 
 from __future__ import annotations
@@ -39,10 +39,11 @@ def store_for(settings: Settings) -> TurnStore | None:
 
 
 class ConversationStorage:
-    """What is kept of conversations: sampled turns, and what clients continue by an id."""
+    """The stored data of conversations: sampled turns, and responses that clients continue by an
+    id."""
 
     def __init__(self, settings: Settings, on_change: Callable[[bool], None]) -> None:
-        """`on_change` is called with whether the store is there, each time that it was asked."""
+        """`on_change` is called after each access to the store, with whether it is there."""
         seal = read_seal(settings.seal_key_file) if settings.seal_key_file else None
         store = store_for(settings)
         self.watched: WatchedStore | None = None
@@ -55,11 +56,11 @@ class ConversationStorage:
 
     @property
     def failure(self) -> str | None:
-        """Why the store cannot be used; None where it can."""
+        """The reason why the store cannot be used; None where it can."""
         return None if self.watched is None else self.watched.watch.failure
 
     async def look_after(self, on_size: Callable[[int], None]) -> None:
-        """Tells again and again how large the store is, and notices whether it is there."""
+        """Reports the size of the store periodically, and notices whether it is there."""
         store = self.turns.store
         while store is not None:
             with suppress(StoreFailure):

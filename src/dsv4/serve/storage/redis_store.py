@@ -19,7 +19,7 @@ from dsv4.errors import short_repr
 from dsv4.serve.settings import SettingError
 from dsv4.serve.storage.turn_stores import StoreFailure, TurnStore
 
-# Values that nobody asks for are deleted after a week, whatever the bounds.
+# Values that are not read for a week are deleted, whatever the bounds.
 _SECONDS = 7 * 24 * 3600
 
 _SCRIPTS = Path(__file__).with_name("redis_scripts")
@@ -56,7 +56,8 @@ class RedisTurnStore(TurnStore):
             return bool(await self._turns(keys=keys))
 
     async def size(self) -> int:
-        """How many bytes it holds. It fails if another program uses our names for other values."""
+        """The number of bytes in the store. It fails if another program uses the same names for
+        other values."""
         index, sizes, total = self._shared()
         with redis_failures():
             await self._client.zcard(index)
@@ -64,7 +65,7 @@ class RedisTurnStore(TurnStore):
             return int(await self._client.get(total) or 0)
 
     def _key(self, owner: str, kind: str, name: str) -> str:
-        # The length keeps an owner's name from running into what follows it.
+        # The length separates an owner's name from the text after it.
         return f"{self._prefix}{len(owner)}:{owner}:{kind}:{name}"
 
     def _shared(self) -> list[str]:
@@ -76,10 +77,10 @@ class RedisTurnStore(TurnStore):
 
 def redis_at(url: str, setting: str, seconds: float = 1) -> Any:
     """The client of the Redis server that a setting names, which has so many seconds to answer.
-    Raises a `SettingError` for what is no URL of one.
+    Raises a `SettingError` for an invalid URL.
 
-    A server that was restarted has closed the connections of before, so each may fail once. One
-    that does not answer is not asked twice: a request waits for it.
+    A restarted server has closed its earlier connections, so each may fail once. A server that does
+    not answer is not asked twice, because a request waits for it.
     """
     limits = {"socket_timeout": seconds, "socket_connect_timeout": seconds}
     try:
@@ -97,7 +98,7 @@ def scripts_in(folder: Path, client: Any) -> dict[str, Any]:
 
 @contextmanager
 def redis_failures() -> Iterator[None]:
-    """Says of whatever the client raises that the store has failed."""
+    """Raises a `StoreFailure` for any exception of the client."""
     try:
         yield
     except (RedisError, OSError, asyncio.TimeoutError) as error:

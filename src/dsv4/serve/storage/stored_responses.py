@@ -31,13 +31,13 @@ class StoredResponses:
         self._store = store
 
     async def keep(self, owner: str, body: JsonObject, response: JsonObject) -> None:
-        """Keeps a response with what it answers, unless the request forbids it."""
+        """Keeps a response with the items that it answers, unless the request forbids it."""
         if not self._stores(body):
             return
         assert self._store is not None
         value = StoredResponse(_items(body.get("input")), response)
         names = [response["id"], *(item["id"] for item in response["output"] if item.get("id"))]
-        # A client may have sent half a character.
+        # A client may have sent half of a character.
         data = json.dumps(value._asdict(), ensure_ascii=False).encode("utf-8", "surrogatepass")
         await self._store.put(owner, names, data)
 
@@ -45,13 +45,13 @@ class StoredResponses:
         return self._store is not None and body.get("store") is not False
 
     def echo(self, body: JsonObject) -> JsonObject:
-        """What the response to a request says of storing."""
+        """The fields about storage in the response to a request."""
         previous = body.get("previous_response_id")
         previous = clean(previous) if isinstance(previous, str) else None
         return {"previous_response_id": previous, "store": self._stores(body)}
 
     async def find(self, owner: str, id: str) -> StoredResponse | None:
-        """What is stored under the id of a response or of one of its items."""
+        """The response stored under its own id, or under the id of one of its items."""
         value = read_object(None if self._store is None else await self._store.get(owner, id)) or {}
         return StoredResponse(value["input"], value["response"]) if "response" in value else None
 
@@ -61,7 +61,7 @@ class StoredResponses:
             await self._store.delete(owner, id)
 
     async def continued(self, owner: str, body: JsonObject) -> JsonObject:
-        """The body with all that it refers to written out."""
+        """The body with everything that it refers to inserted."""
         items: list[Any] = []
         previous = body.get("previous_response_id")
         if isinstance(previous, str):

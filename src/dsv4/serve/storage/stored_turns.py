@@ -24,7 +24,7 @@ from dsv4.serve.storage.turn_stores import MemoryTurnStore, StoreFailure, TurnSt
 from dsv4.types import AssistantMessageParam, Sampled
 
 _TAG_BYTES = 16
-# Nothing that a model writes is longer; a blob that says so was made to fill memory.
+# A model's output is never longer; a blob that claims to be was made to fill memory.
 MAX_SEALED = 16 * 1024 * 1024
 
 
@@ -39,7 +39,7 @@ class TurnSeal:
         self._key = key
 
     def close(self, owner: str, value: bytes) -> str:
-        """A value as text that only this key, and for this owner, opens again."""
+        """A value as text that only this key opens again, and only for this owner."""
         packed = zlib.compress(value, 6)
         return base64.urlsafe_b64encode(self._tag(owner, packed) + packed).decode().rstrip("=")
 
@@ -75,8 +75,8 @@ def read_seal(path: str) -> TurnSeal:
 
 @dataclass(frozen=True, slots=True)
 class SampledCall:
-    """A call of a turn: the id that the client got, the name in the prompt, the arguments, and
-    those that the client got in their place, if it did."""
+    """A call of a turn: the id that the client got, the name in the prompt, the sampled arguments,
+    and the fitted ones that the client got instead, if any."""
 
     id: str
     name: str
@@ -86,7 +86,7 @@ class SampledCall:
 
 @dataclass(frozen=True, slots=True)
 class SampledTurn:
-    """What was sampled, raw, how it was read, and by which engine it was written, where there are
+    """A turn as it was sampled, as it was read, and the engine that wrote it, if there are
     several."""
 
     id: str
@@ -98,14 +98,15 @@ class SampledTurn:
     engine: str | None = None
 
     def to_bytes(self) -> bytes:
-        # Not `asdict(self)`, which would make a copy of every id.
+        # `asdict(self)` would copy every id.
         fields = {name: getattr(self, name) for name in self.__slots__}
         fields["calls"] = [asdict(call) for call in self.calls]
         return json.dumps(fields, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
     @classmethod
     def from_bytes(cls, data: bytes | None) -> SampledTurn | None:
-        """A turn that was kept. None if it is none: kept by another version, or damaged."""
+        """A turn that was stored. None if it cannot be read: stored by another version, or
+        damaged."""
         if not data:
             return None
         try:
@@ -157,7 +158,8 @@ def _arguments_object(arguments: object) -> dict[str, Any] | None:
 
 
 def _json_equal(a: object, b: object) -> bool:
-    """Equal as JSON: 1 is 1.0, and true is neither. Members of objects may be added."""
+    """Whether two values are equal as JSON: 1 equals 1.0, but not true. Objects in `a` may have
+    more members."""
     if isinstance(a, bool) or isinstance(b, bool):
         return a is b
     if isinstance(a, dict) and isinstance(b, dict):
@@ -167,13 +169,13 @@ def _json_equal(a: object, b: object) -> bool:
     return bool(a == b)
 
 
-# Turns without calls are named by what was said before them and what they say. White space at the
-# ends, reasoning and the spelling of arguments do not count, because clients change them; the ids
-# of calls do. A conversation is hashed once, however many turns it has.
+# A turn without calls is named by the texts before it and its own text. White space at the ends,
+# reasoning and the spelling of arguments do not count, because clients change them; the ids of
+# calls do. A conversation is hashed only once, however many turns it has.
 
 
 def turn_key(before: Iterable[Mapping[str, Any]], content: str) -> str:
-    """The name of a turn without calls that says `content` after these messages."""
+    """The name of a turn without calls whose text is `content`, after these messages."""
     digest = hashlib.sha256()
     for message in before:
         digest.update(_compared_bytes(message))
@@ -222,7 +224,7 @@ _LONG = 200
 
 
 class SampledTurns:
-    """The sampled turns of all owners. Without a store or a seal nothing is kept."""
+    """The sampled turns of all owners. Without a store or a seal, nothing is kept."""
 
     def __init__(self, store: TurnStore | None, seal: TurnSeal | None) -> None:
         self.store = store
@@ -236,8 +238,8 @@ class SampledTurns:
         *,
         by_place: bool = False,
     ) -> None:
-        """Keeps a turn, under every name that it may be asked for by. `by_place` says that the ids
-        of its calls are another server's, and may come again."""
+        """Keeps a turn, under every name by which it may be looked up. `by_place` says that the ids
+        of its calls are another server's, and may repeat."""
         if self.store is None:
             return
         names = [turn.id, *(call.id for call in turn.calls)]
@@ -246,19 +248,19 @@ class SampledTurns:
         await self.store.put(owner, names, turn.to_bytes())
 
     def sealed(self, owner: str, turn: SampledTurn) -> str | None:
-        """The turn as a text for the client to give back."""
+        """The turn as a text for the client to send back."""
         if self.seal is None:
             return None
-        # The addresses of engines are not for clients.
+        # Clients must not see the addresses of engines.
         return self.seal.close(owner, replace(turn, engine=None).to_bytes())
 
     async def recalled(self, owner: str, call: ApiRequest) -> tuple[ApiRequest, int, str | None]:
-        """The request with its turns as they were sampled, how many of them, and the engine that
-        wrote the last one, if that is known."""
+        """The request with its turns as they were sampled, the number of those turns, and the
+        engine that wrote the last one, if that is known."""
         messages: list[Any] = list(call.request.messages)
         turns = await self.turns_in(owner, messages, call.marks)
         for n, turn in turns.items():
-            # The rules must see the reasoning, which the client may have left out.
+            # The rules of the format need the reasoning, which the client may have left out.
             message: AssistantMessageParam = messages[n].copy()
             message["reasoning_content"] = turn.reasoning
             messages[n] = Sampled(message, text=turn.text, ids=turn.ids)
@@ -282,7 +284,7 @@ class SampledTurns:
             return {}
         keys: dict[int, str] = {}
         if self.store is not None:
-            # Other streams do not wait for the names in a long history.
+            # Other streams must not wait while a long history is hashed.
             is_long = len(messages) >= _LONG
             make = partial(turn_keys, messages, with_calls=in_parts)
             keys = await asyncio.to_thread(make) if is_long else make()
@@ -301,7 +303,7 @@ class SampledTurns:
             return None
 
         places = [n for n, message in enumerate(messages) if message.get("role") == "assistant"]
-        if isinstance(self.store, MemoryTurnStore):  # which nobody waits for
+        if isinstance(self.store, MemoryTurnStore):  # it needs no waiting
             turns = [await turn_of(n) for n in places]
         else:
             turns = await asyncio.gather(*map(turn_of, places))
@@ -313,6 +315,6 @@ class SampledTurns:
     async def _stored_as(self, owner: str, name: str) -> SampledTurn | None:
         try:
             data = None if self.store is None else await self.store.get(owner, name)
-        except StoreFailure:  # the request goes on without what was sampled, as it was sent
+        except StoreFailure:  # the turn is used as the client sent it
             return None
         return SampledTurn.from_bytes(data)

@@ -2,7 +2,7 @@
 which survives a restart and which the workers of one machine share.
 
 A store has values under an owner, by any of their names, and removes the oldest first. An owner is
-the name of an API key; a store never gives one owner what another has put there.
+the name of an API key; a store never gives an owner the values of another.
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ class StoreFailure(Exception):
 
 
 class TurnStore(Protocol):
-    """A bounded memory of values that have several names each. Every method may raise a
-    `StoreFailure`: nobody must take what cannot be asked for what is not there."""
+    """A bounded store of values with several names each. Every method may raise a `StoreFailure`,
+    so that a value that cannot be read is not taken for a missing one."""
 
     def put(self, owner: str, names: Sequence[str], value: bytes) -> Awaitable[None]:
         """Keeps a value. The first name is its own; the others lead to it too."""
         ...
 
     def get(self, owner: str, name: str) -> Awaitable[bytes | None]:
-        """The value that was last put under a name. None if there is none, or no longer."""
+        """The last value that was stored under a name. None if there is none, or it was removed."""
         ...
 
     def delete(self, owner: str, name: str) -> Awaitable[bool]:
-        """Forgets a value. Says whether it was there."""
+        """Deletes a value. Returns whether it was there."""
         ...
 
     def size(self) -> Awaitable[int]:
-        """How many bytes it holds."""
+        """The number of bytes in the store."""
         ...
 
     async def aclose(self) -> None:
-        """Frees what the store holds."""
+        """Frees the store's resources."""
 
 
-# What an entry takes beside its value: two dictionaries' slots, the names.
+# The size of an entry beside its value: two dictionaries' slots, the names.
 _OVERHEAD = 512
 
 
@@ -66,7 +66,7 @@ class _StoredEntry:
         return len(self.value) + sum(map(len, self.names)) + _OVERHEAD
 
 
-# So many turns are kept at most, besides the bound of their bytes.
+# The most turns that are kept, besides the bound on their bytes.
 MOST_TURNS = 20_000
 
 
@@ -110,7 +110,7 @@ class MemoryTurnStore(TurnStore):
         return self._size
 
     def oldest(self) -> tuple[str, Sequence[str], bytes] | None:
-        """The owner, names and value that were put here first. None where there is nothing."""
+        """The owner, names and value that were stored here first. None where the store is empty."""
         for (owner, _), entry in self._entries.items():
             return owner, entry.names, entry.value
         return None
@@ -134,7 +134,8 @@ class MemoryTurnStore(TurnStore):
 
 
 _SCHEMA = Path(__file__).with_name("turns.sql")
-# Our own workers hold it for a moment. Another program that holds it longer makes it unusable.
+# The gateway's own workers lock it for a moment. If another program locks it longer, it cannot be
+# used.
 _LOCKED_SECONDS = 2.0
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -143,8 +144,8 @@ P = ParamSpec("P")
 def opened_in_thread(
     setting: str, open: Callable[[str], T], path: str
 ) -> tuple[ThreadPoolExecutor, T]:
-    """What `open` makes of the file that a setting names, and the thread of its own that it is used
-    in. Raises a `SettingError` where it cannot be opened."""
+    """The result of `open` for the file that a setting names, and the thread of its own that it is
+    used in. Raises a `SettingError` where it cannot be opened."""
     thread = ThreadPoolExecutor(1, thread_name_prefix=f"dsv4-{setting}")
     try:
         return thread, thread.submit(open, path).result()
@@ -184,7 +185,7 @@ class SqliteTurnStore(TurnStore):
             db.execute("BEGIN IMMEDIATE")
             db.execute("DELETE FROM turns WHERE owner = ? AND name = ?", (owner, names[0]))
             if size > self._most_bytes:
-                return  # all others would have to go for it
+                return  # all others would have to be removed for it
             number = db.execute(
                 "INSERT INTO turns (owner, name, value, size) VALUES (?, ?, ?, ?)",
                 (owner, names[0], value, size),
@@ -223,27 +224,27 @@ class SqliteTurnStore(TurnStore):
         self._thread.shutdown()
 
 
-# The turn of an owner that a name leads to.
+# The turn of an owner with a given name.
 _NAMED = "WHERE number = (SELECT number FROM names WHERE owner = ? AND name = ?)"
 
 
 def _open_database(path: str) -> sqlite3.Connection:
     db = open_database(path, timeout=_LOCKED_SECONDS)
-    # Workers read while one writes; what the last second brought may be lost with the machine.
+    # Workers can read while one writes; the last second may be lost if the machine fails.
     db.execute("PRAGMA journal_mode = WAL")
     db.execute("PRAGMA synchronous = NORMAL")
     db.executescript(_SCHEMA.read_text("utf-8"))
     return db
 
 
-# A store on another machine or disk may be away. Each change is logged once; whoever asks then
-# learns that it is away, and not that it has nothing.
+# A store on another machine or disk may be away. Each change is logged once. Requests to it then
+# fail, instead of finding nothing.
 
 
-# A store that has failed is not asked again for so long: an outage must not cost every request the
-# time that it takes to notice one.
+# A store that has failed is not asked again for so long: an outage must not cost every request a
+# time-out.
 RETRY_SECONDS = 1.0
-# What waits while the store is away: a few minutes of a busy gateway.
+# The most values that wait while the store is away: a few minutes of a busy gateway.
 _MOST_WAITING = 20_000
 _MOST_BYTES_WAITING = 64 * 1024 * 1024
 
@@ -252,10 +253,10 @@ _log = logging.getLogger("dsv4.serve")
 
 @dataclass(slots=True, eq=False)
 class StoreWatch:
-    """Asks a store, and knows whether it is there.
+    """Passes requests to a store, and keeps track of whether it is there.
 
-    `name` is what it is called in the log, with `meanwhile` behind it while it is away. `on_change`
-    is called with whether it is there, each time that it was asked.
+    `name` is the store's name in the log, with `meanwhile` after the message that it is away.
+    `on_change` is called after each request, with whether the store is there.
     """
 
     name: str
@@ -266,11 +267,11 @@ class StoreWatch:
 
     @property
     def failure(self) -> str | None:
-        """Why it is away; None where it is there."""
+        """The reason why it is away; None where it is there."""
         return None if self._failure is None else str(self._failure)
 
     async def ask(self, work: Callable[[], Awaitable[T]]) -> T:
-        """What it answers. Raises a `StoreFailure` where it does not."""
+        """The result of some work with the store. Raises a `StoreFailure` where it fails."""
         if self._failure is not None and time.monotonic() < self._retry_at:
             raise StoreFailure(str(self._failure))
         try:
@@ -293,8 +294,8 @@ class StoreWatch:
 
 
 class WatchedStore(TurnStore):
-    """A store, and the watch that knows whether it is there. What cannot be stored meanwhile waits
-    in memory, as far as there is room, until the store is back."""
+    """A store, and the watch that knows whether it is there. Values that cannot be stored wait in
+    memory, as far as there is room, until the store is back."""
 
     def __init__(self, store: TurnStore, watch: StoreWatch) -> None:
         self._store = store
@@ -320,7 +321,7 @@ class WatchedStore(TurnStore):
         return await self.watch.ask(self._store.size)
 
     async def bring_waiting(self) -> None:
-        """Puts there what had to wait."""
+        """Stores the values that had to wait."""
         while (entry := self._waiting.oldest()) is not None:
             owner, names, value = entry
             await self.watch.ask(lambda: self._store.put(owner, names, value))  # noqa: B023

@@ -1,1 +1,1 @@
-"""The gateway as processes: uvicorn, worker processes, signals, what is reloaded."""
+"""The gateway as processes: uvicorn, worker processes, signals, reloading."""

@@ -1,7 +1,7 @@
-"""What is reloaded while the server runs: keys, and the engines that the settings' file names.
+"""Reloads keys, and the engines that the settings' file names, while the server runs.
 
 A file that cannot be used changes nothing: the old state stays, and the log says why. A worker that
-takes another's place must use the same engines, so they are written down for it.
+replaces another must use the same engines, so they are written to a file for it.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from dsv4.serve.served_model import UNNAMED
 from dsv4.serve.settings import SettingError, upstreams_in
 from dsv4.serve.upstreams.engine_pool import Engine
 
-# Where workers tell each other which engines there are since the file was last read, and which of
-# them drain.
+# Files by which workers tell each other which engines there are since the settings' file was last
+# read, and which of them drain.
 _UPSTREAMS, _DRAINING = "upstreams.json", "draining.json"
 
 
 async def reload(server: GatewayState) -> None:
-    """Reloads everything, each part for itself."""
+    """Reloads everything, each part independently."""
     try:
         if server.access.reload():
             logger.info("reloaded keys=%s", len(server.access.keys))
@@ -46,7 +46,7 @@ async def _reload_engines(server: GatewayState) -> None:
     urls = upstreams_in(settings.config) if settings.config else None
     if urls is None or not server.follows_file or urls == server.engines.addresses:
         return
-    # All checks of a start, on what the file says now.
+    # All checks of a start, with the current content of the file.
     new_settings = replace(settings, upstream=urls)
     engines = _engines_at(server, new_settings.upstream)
     new = [engine for engine in engines if engine not in server.engines.engines]
@@ -70,7 +70,7 @@ def _engines_at(server: GatewayState, urls: Sequence[str]) -> list[Engine]:
 
 
 def catch_up(server: GatewayState) -> None:
-    """Gives a worker that has just started the engines that the others have."""
+    """Gives a worker that has just started the same engines as the others have."""
     upstreams = _last_message(server, _UPSTREAMS)
     if upstreams is not None:
         server.engines.replace(_engines_at(server, upstreams))
@@ -78,8 +78,8 @@ def catch_up(server: GatewayState) -> None:
 
 
 async def check_models(server: GatewayState, engines: list[Engine]) -> None:
-    """Raises a `SettingError` for an engine that serves another model than the others do, or than
-    is asked for. One that does not answer is down, and will be asked again."""
+    """Raises a `SettingError` for an engine that serves another model than the others, or than the
+    settings ask for. An engine that does not answer counts as down, and will be asked again."""
     expected = server.settings.upstream_model or server.model.engine_model.name
     listings = await asyncio.gather(*(_names(server, engine) for engine in engines))
     for engine, names in zip(engines, listings, strict=True):
@@ -99,12 +99,12 @@ async def _names(server: GatewayState, engine: Engine) -> list[str] | None:
     return [model.name for model in models if model.name not in UNNAMED]
 
 
-# Draining an engine. A request for that reaches one worker, and all must know.
+# Draining an engine. The request reaches one worker, and all workers must know.
 
 
 def drain_engine(server: GatewayState, url: str, is_draining: bool) -> bool:
-    """Lets an engine take no more requests, or take them again, in every worker. False where none
-    has the address."""
+    """Makes an engine take no more requests, or take them again, in every worker. Returns False
+    where none has the address."""
     if not server.engines.drain(url, is_draining):
         return False
     states = {engine.url: engine.is_draining for engine in server.engines.engines}
@@ -119,8 +119,8 @@ def _read_draining(server: GatewayState) -> None:
 
 
 def _tell_workers(server: GatewayState, name: str, value: object) -> bool:
-    """Writes a file for the other workers, in one step, so that none reads half of it. False where
-    there are no others."""
+    """Writes a file for the other workers, in one step, so that none reads half of it. Returns
+    False where there are no others."""
     folder = server.metrics.shared_folder
     if folder is None:
         return False
@@ -131,7 +131,7 @@ def _tell_workers(server: GatewayState, name: str, value: object) -> bool:
 
 
 def _last_message(server: GatewayState, name: str) -> Any:
-    """What the workers were told last; None if nothing was."""
+    """The last message to the workers; None if there was none."""
     folder = server.metrics.shared_folder
     if folder is None or not (folder / name).exists():
         return None

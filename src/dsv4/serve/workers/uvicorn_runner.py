@@ -42,8 +42,8 @@ from dsv4.serve.workers.worker_supervisor import (
 
 
 def check_certificate(settings: Settings) -> None:
-    """Raises a `SettingError` for a certificate that cannot be used: one that does not fit its
-    key, or a key with a password, for which nobody could be asked."""
+    """Raises a `SettingError` for a certificate that cannot be used: one that does not fit its key,
+    or a key with a password, for which a server cannot ask."""
     if settings.tls_cert is None or settings.tls_key is None:
         return
     refuse_open_file("tls_key", settings.tls_key, settings)
@@ -51,7 +51,7 @@ def check_certificate(settings: Settings) -> None:
 
 
 def use_certificate(context: ssl.SSLContext, settings: Settings) -> None:
-    """Lets new connections use the certificate as it is now. Raises a `SettingError`."""
+    """Makes new connections use the current certificate. Raises a `SettingError`."""
     assert settings.tls_cert is not None
     files = f"{settings.tls_cert}, {settings.tls_key}"
     try:
@@ -65,7 +65,7 @@ def use_certificate(context: ssl.SSLContext, settings: Settings) -> None:
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """HTTP with bounds on what comes before the app is asked: the size of a head, and its time."""
+    """HTTP with bounds on the part before the app is called: the size of a head, and its time."""
 
     # Set for the process before it serves.
     max_header = 64 * 1024
@@ -82,7 +82,8 @@ class BoundedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        # Every head has its time, from its first byte on, on a connection that is kept too.
+        # Every head has a time limit, from its first byte on; also on a connection that is used
+        # again.
         if self.cycle is None or self.cycle.response_complete:
             self._expect_head()
         super().data_received(data)
@@ -92,7 +93,8 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        # The app refuses what is over a bound, in its protocol's words, and need not see the rest.
+        # The app refuses a request over a bound, as its protocol writes errors, and needs no
+        # further headers.
         if self._head_size <= self.max_header and len(self.headers) <= MOST_HEADERS:
             super().on_header(name, value)
         self._head_size += len(name) + len(value)
@@ -103,9 +105,9 @@ class BoundedProtocol(HttpToolsProtocol):
         self._forget_head()
         super().on_headers_complete()
         if self.cycle is not None:
-            # The app is asked in the next turn of the loop.
+            # The app is called in the next turn of the loop.
             self.scope[WRITE_NOW] = _DirectWriter(self.cycle).write  # type: ignore[literal-required]
-            if self.scope["http_version"] == "1.0":  # which knows no chunks: the end tells
+            if self.scope["http_version"] == "1.0":  # no chunks: the body ends with the connection
                 self.cycle.chunked_encoding = False
                 self.cycle.expected_content_length = _AnyLength()
 
@@ -120,7 +122,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
 
 class _AnyLength(int):
-    """What uvicorn takes for the rest of a body, however long that is."""
+    """Stands for the rest of a body in uvicorn, however long that is."""
 
     def __lt__(self, other: object) -> bool:
         return False
@@ -130,7 +132,7 @@ class _AnyLength(int):
 
 
 class _DirectWriter:
-    """Writes pieces of a response that has begun, as uvicorn does, and without a coroutine."""
+    """Writes pieces of a response that has begun, as uvicorn does, but without a coroutine."""
 
     __slots__ = ("_cycle", "_flow", "_write")
 
@@ -143,7 +145,7 @@ class _DirectWriter:
         cycle = self._cycle
         if self._flow.write_paused or cycle.disconnected or cycle.response_complete:
             return False
-        if not cycle.chunked_encoding:  # nor has a response that has not begun
+        if not cycle.chunked_encoding:  # also False before the response begins
             return False
         size = len(data)
         head = _CHUNK_HEADS[size] if size < len(_CHUNK_HEADS) else b"%x\r\n" % size
@@ -151,22 +153,22 @@ class _DirectWriter:
         return True
 
 
-# Of chunks of so many bytes: nearly all are short.
+# The heads of chunks of so many bytes, because nearly all chunks are short.
 _CHUNK_HEADS = tuple(b"%x\r\n" % size for size in range(1024))
 
 
-# A connection may have been accepted a moment before its server stops accepting. Within so many
-# seconds its request is here, and is answered: if the connection were closed, the client would see
-# a reset.
+# A connection may have been accepted a moment before its server stops accepting. Its request
+# arrives within so many seconds and is answered: if the connection were closed, the client would
+# see a reset.
 _FOR_LAST_REQUESTS = 0.2
 
 
 class GatewayServer(uvicorn.Server):
     """A server that drains at the first signal to stop, and stops at the second.
 
-    The sockets stay open as long as streams run, so that whoever comes is told to go elsewhere: a
-    connection that nobody takes would wait. A worker that retires has others beside it, which take
-    new connections: it closes its sockets first, and refuses nobody.
+    The sockets stay open as long as streams run, so that new clients are told to go elsewhere: a
+    connection that is not accepted would wait. A worker that retires has others beside it, which
+    take new connections: it closes its sockets first, and refuses no client.
     """
 
     def __init__(self, config: uvicorn.Config) -> None:
@@ -218,7 +220,7 @@ class GatewayServer(uvicorn.Server):
         take_requests()
 
     async def reload(self) -> None:
-        """Reloads what the gateway reloads, and the certificate."""
+        """Reloads the gateway's keys and engines, and the certificate."""
         await reload(self._gateway)
         settings = self._gateway.settings
         if isinstance(self.config.ssl, ssl.SSLContext):
@@ -238,7 +240,7 @@ class GatewayServer(uvicorn.Server):
             return  # there are no others
         await self._accept_no_more()
         for connection in list(self.server_state.connections):
-            connection.shutdown()  # at once where it is idle, else after the answer
+            connection.shutdown()  # immediately where it is idle, else after the answer
         self._begin_drain()
 
     def _begin(self, action: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -247,14 +249,14 @@ class GatewayServer(uvicorn.Server):
         task.add_done_callback(self._tasks.discard)
 
 
-@requests_held()  # one that comes too early must not end the process
+@requests_held()  # an early signal must not end the process
 def serve(
     settings: Settings,
     say: Callable[[str], None],
     listens: Callable[[str], None] = lambda url: None,
     banner: Callable[[Settings, ServerSummary], str] = banner_text,
 ) -> int:
-    """Serves until a signal ends it. `say` gets what is to be printed at the start, the `banner`.
+    """Serves until a signal ends it. `say` gets the text to print at the start, the `banner`.
 
     `listens` is called with the server's URL once connections are accepted.
     """
@@ -294,7 +296,7 @@ def _gateway_server(settings: Settings, gateway: Starlette) -> GatewayServer:
         log_config=None,  # `configure_logs` has done it
         access_log=settings.log_level == "debug",
         server_header=False,
-        timeout_graceful_shutdown=1,  # for what is left when the time to drain is over
+        timeout_graceful_shutdown=1,  # for streams that remain when the time to drain is over
         timeout_keep_alive=75,
         ssl_certfile=settings.tls_cert,
         ssl_keyfile=settings.tls_key,
@@ -317,17 +319,17 @@ def _run_workers(settings: Settings, listening: socket.socket, server: GatewaySt
         raise SettingError("workers", "found one that cannot start, for the reason above")
 
 
-# After how many new objects Python looks for cycles among them, after how many looks at the last
-# ones again, and after how many of those at everything. Ten thousand objects take milliseconds,
-# which no stream notices; everything is hundreds of thousands.
+# The number of new objects after which Python looks for cycles among them, of such looks after
+# which it looks at the last ones again, and of those after which it looks at everything. Ten
+# thousand objects take milliseconds, which no stream notices; everything is hundreds of thousands.
 _GC_THRESHOLDS = (2_000, 5, 500)
 
 
 def calm_collector() -> None:
-    """Lets the search for cycles pass over what is there from the start, and come less often.
+    """Makes the garbage collector skip objects that exist from the start, and run less often.
 
-    As Python sets it up, a worker with hundreds of streams spends a twelfth of its time on it, and
-    a look at everything in memory makes all streams wait for a tenth of a second.
+    With Python's defaults, a worker with hundreds of streams spends a twelfth of its time on it,
+    and a full collection makes all streams wait for a tenth of a second.
     """
     gc.collect()
     gc.freeze()
@@ -345,7 +347,7 @@ def _serve_as_worker(
     listening: socket.socket,
     watch: Callable[[uvicorn.Server], None],
 ) -> None:
-    """What a worker process does."""
+    """Runs a worker process."""
     try:
         configure_logs(settings)
         forget_dead_workers()
@@ -377,7 +379,7 @@ def _bound_socket(settings: Settings) -> socket.socket:
 
 
 def _summary(server: GatewayState, url: str) -> ServerSummary:
-    """What is known of the server, with the backend asked if it answers."""
+    """The facts about the server, with the backend's where it answers."""
     notes = []
     try:
         asyncio.run(_meet_backend(server))

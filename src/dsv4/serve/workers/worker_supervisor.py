@@ -1,6 +1,7 @@
-"""The worker processes, and the one that looks after them.
+"""The worker processes, and their supervisor.
 
-It starts them, replaces those that end or hang, passes signals on, and says whom it ended and why.
+It starts them, replaces those that end or hang, passes signals on, and logs which ones it ended and
+why.
 """
 
 from __future__ import annotations
@@ -21,26 +22,26 @@ import uvicorn
 
 from dsv4.serve.settings import Settings
 
-# What a worker ends with that cannot start, as uvicorn does where an app fails at its start.
+# The status of a worker that cannot start; uvicorn uses it for an app that fails at its start.
 CANNOT_START = 3
-# What a signal asks of a server that runs, by its name: not every system has all of them.
+# The action of a running server for each signal, by name, because not every system has all of them.
 REQUESTS = {"SIGHUP": "reload", "SIGUSR1": "summarize", "SIGUSR2": "retire"}
-# How often workers are looked at, and say whether they serve, in seconds.
+# In seconds: the interval for checks on workers, and the one for their reports.
 _TICK = 0.1
 _SAY_EVERY = 1.0
-# On a busy machine it takes long until Python has read everything.
+# On a busy machine it takes long until Python has loaded everything.
 _TO_START = 120.0
-# One that could not start, while others serve, is tried again after so many seconds.
+# A worker that could not start, while others serve, is tried again after so many seconds.
 _PAUSE = 10.0
-# A worker ends its streams within its own time; one that does not is ended.
+# A worker ends its streams within its own time limit; one that does not is ended.
 _GRACE = 15.0
 
 _log = logging.getLogger("dsv4.serve")
 _spawn = multiprocessing.get_context("spawn")
 
 
-# What a worker does. It calls what it is given with its server, before that runs. SIGUSR2 lets it
-# leave new connections to others, and end once its streams are done.
+# The work of a worker. It calls the given function with its server before that runs. SIGUSR2 makes
+# it leave new connections to others, and end once its streams are done.
 Work: TypeAlias = Callable[[Callable[[uvicorn.Server], None]], None]
 
 
@@ -51,8 +52,8 @@ def request_signals() -> Iterable[signal.Signals]:
 
 @contextmanager
 def requests_held() -> Iterator[None]:
-    """Holds requests back, here and in processes that are started meanwhile, until they are taken:
-    one that comes too early must not end a process."""
+    """Blocks these signals, here and in processes that are started meanwhile, until they are taken:
+    an early signal must not end a process."""
     if sys.platform == "win32":
         yield
         return
@@ -64,7 +65,7 @@ def requests_held() -> Iterator[None]:
 
 
 def take_requests() -> None:
-    """Lets come what was held back."""
+    """Unblocks the signals that were held back."""
     if sys.platform != "win32":
         signal.pthread_sigmask(signal.SIG_UNBLOCK, request_signals())
 
@@ -91,12 +92,12 @@ class WorkerProcess:
 
     @property
     def status(self) -> int | None:
-        """What it ended with; None as long as it runs."""
+        """Its exit status; None as long as it runs."""
         return self._process.exitcode
 
     def silent_for(self) -> float:
-        """For how many seconds it has said nothing. It is never waited for: meanwhile there are
-        others to look after."""
+        """The seconds since its last report. It never blocks, because there are other workers to
+        look after."""
         with suppress(OSError, EOFError):  # it is about to end
             while self._news.poll():
                 was_ready, self.is_ready = self.is_ready, self._news.recv()
@@ -115,8 +116,8 @@ class WorkerProcess:
 
 
 def _work(work: Work, news: Connection) -> None:
-    """What a worker does. A terminal sends an interrupt to all processes at once: it is the
-    supervisor's to handle."""
+    """Runs a worker. A terminal sends an interrupt to all processes together: only the supervisor
+    handles it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if sys.platform == "win32":
         signal.signal(signal.SIGBREAK, lambda *_: signal.raise_signal(signal.SIGTERM))
@@ -129,8 +130,8 @@ def _work(work: Work, news: Connection) -> None:
 
 
 def _say_whether_it_serves(server: uvicorn.Server, news: Connection) -> None:
-    """Tells the supervisor, again and again. Without one nobody could end the worker, so it ends
-    itself."""
+    """Reports to the supervisor periodically. Without a supervisor nothing could end the worker, so
+    it ends itself."""
     with suppress(OSError):
         while True:
             news.send(server.started)
@@ -148,7 +149,7 @@ class Supervisor:
         self._work = work
         self._summarize = summarize
         self._workers: list[WorkerProcess] = []
-        # One that is to take another's place, and those that end their streams.
+        # A worker that is about to replace another, and those that end their streams.
         self._others: list[WorkerProcess] = []
         self._restart: Iterator[None] = iter(())
         self._signals: list[int] = []
@@ -174,7 +175,7 @@ class Supervisor:
         while self._signals:
             _HANDLERS[signal.Signals(self._signals.pop(0)).name](self)
 
-    # What signals ask for.
+    # Actions for signals.
 
     def _stop_soon(self) -> None:
         self._must_kill = self._is_stopping
@@ -194,7 +195,7 @@ class Supervisor:
         _log.info("workers are restarted, one after the other")
 
     def _restarted(self) -> Iterator[None]:
-        """Replaces the workers one after the other, with a pause wherever there is to wait."""
+        """Replaces the workers one after the other; it yields wherever it has to wait."""
         for n in range(len(self._workers)):
             new, until = WorkerProcess(self._work), time.monotonic() + _TO_START
             self._others.append(new)
@@ -213,7 +214,7 @@ class Supervisor:
             while old.is_alive:
                 yield
 
-    # What is done all the time.
+    # Continuous work.
 
     def _look_after_workers(self) -> None:
         self._others = [worker for worker in self._others if worker.is_alive]
@@ -227,8 +228,8 @@ class Supervisor:
                 self._take_place(n, event)
 
     def _take_place(self, n: int, event: str) -> None:
-        """Replaces a worker that has ended. Where none can start, the server cannot; where others
-        serve, the next may be able to in a while."""
+        """Replaces a worker that has ended. If no worker can start, the server cannot either; if
+        others serve, the next one may be able to after a while."""
         if self._workers[n].status == CANNOT_START:
             if not any(worker.is_ready for worker in self._workers if worker.is_alive):
                 self.cannot_start = self._is_stopping = True
@@ -260,7 +261,7 @@ class Supervisor:
                 worker.kill()
 
 
-# What signals ask for.
+# Actions for signals.
 _HANDLERS = {
     **dict.fromkeys(("SIGTERM", "SIGINT", "SIGBREAK"), Supervisor._stop_soon),
     "SIGHUP": Supervisor._reload,
