@@ -1,4 +1,4 @@
-"""Reads one choice of a completion: pieces of the backend's in, parser events out, with the
+"""Reads one choice of a completion: takes the backend's pieces, and returns parser events, with the
 log of all events and the log probabilities of their tokens.
 """
 
@@ -328,7 +328,7 @@ class ChoiceReader(ABC):
     @property
     @abstractmethod
     def completion_tokens(self) -> int:
-        """The number of tokens generated: the backend's count, else ours."""
+        """The number of tokens generated: the backend's count, else the gateway's."""
 
     @property
     @abstractmethod
@@ -358,7 +358,7 @@ class CompletionReader(ChoiceReader):
         if chunk.ids is not None and self._ids is not None:
             self.has_ids = True
             events = self._ids.feed_ids(chunk.ids)
-            self.sampled_ids.extend(chunk.ids)  # only if they were in the vocabulary
+            self.sampled_ids.extend(chunk.ids)  # valid ids: the vocabulary has all of them
             if self.arrivals is not None:
                 now = time.time()
                 for _ in chunk.ids:
@@ -402,7 +402,7 @@ class CompletionReader(ChoiceReader):
 
     @property
     def completion_tokens(self) -> int:
-        """The number of tokens generated: the backend's count, else ours."""
+        """The number of tokens generated: the backend's count, else the gateway's."""
         if self.counts.completion is not None:
             return self.counts.completion
         return len(self.sampled_ids) if self.has_ids else self._counted(super().sampled)

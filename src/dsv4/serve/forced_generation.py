@@ -1,5 +1,6 @@
-"""A call that must be made, after reasoning, on a backend that takes no grammars: one generation up
-to the end of the reasoning, and a second one that goes on behind the opening of the call.
+"""A call that the model must make, after reasoning, on a backend that takes no grammars: one
+generation up to the end of the reasoning, and a second one that continues after the opening of the
+call.
 
 For the reader of the answer it is one completion, with some tokens written by the gateway.
 """
@@ -62,7 +63,7 @@ class ForcedGeneration:
         self.border = written_text(str(THINK_END), self.tokenizer)
 
     async def chunks(self) -> Chunks:
-        """All pieces of the completion, the written ones among them."""
+        """All pieces of the completion, including those that the gateway writes."""
         async with aclosing(self.backend.stream(self.prompt, self.ids, self._first)) as first:
             async for chunk in first:
                 if not self._is_closed:

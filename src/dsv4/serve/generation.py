@@ -130,8 +130,8 @@ class Generation:
     ) -> None:
         """Generates to the end.
 
-        `deliver` gets the events that have come, but for texts that `text_way` takes; `alive` is
-        called when nothing has been passed for a while. Raises `BackendError` or `ClientGone`.
+        `deliver` gets the events that have come, except texts that `text_way` takes; `alive` is
+        called when nothing has been passed on for a while. Raises `BackendError` or `ClientGone`.
         """
         self._alive, self._text_way = alive, text_way
         loop = asyncio.get_running_loop()

@@ -79,7 +79,7 @@ class HttpBackend:
         return read_models(await self._upstream.ask("/v1/models"))
 
     async def aclose(self) -> None:
-        """Frees what it holds."""
+        """Frees its resources."""
         await self._upstream.aclose()
 
 

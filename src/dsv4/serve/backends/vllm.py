@@ -1,5 +1,5 @@
 """vLLM, by its `/v1/completions`: ids in, ids out; and by its `/inference/v1/generate` where a
-prompt has images, or where experts are asked for, which it tells at the end of a stream. Other
+prompt has images, or where experts are asked for, which it reports at the end of a stream. Other
 servers with OpenAI's forms are read with its functions.
 """
 

@@ -80,7 +80,7 @@ class AdaptedServer:
         """Whether the model would think about a request."""
         try:
             return self.profile.mode(body, self.model).thinking
-        except EncodeError:  # it is refused, for another reason
+        except EncodeError:  # it will be refused, for another reason
             return True
 
     def for_model(self, model: object) -> AdaptedServer:
@@ -113,7 +113,7 @@ def adapted_server(kind: str, dialect: Dialect, settings: Settings) -> AdaptedSe
 def _profile_of(kind: str) -> tuple[str, Profile]:
     names = {profile_named(profile).family: name for name, profile in SERVER_PROFILES.items()}
     is_listed = kind in SERVER_PROFILES or kind in PROFILES
-    if kind == "recipe-0.2.0":  # which the official API is built on
+    if kind == "recipe-0.2.0":  # the official API is built on it
         return DEEPSEEK, OFFICIAL_API
     profile = profile_named(SERVER_PROFILES.get(kind, kind)) if is_listed else _saved_profile(kind)
     if profile.family not in names:
@@ -185,7 +185,7 @@ def _with_thinking(body: JsonObject, server: AdaptedServer) -> JsonObject:
     options = _request_options(body)
     thinking = False if options.effort == OFF else options.thinking
     if server.name == DEEPSEEK and body.get("thinking") == {"type": "enabled"}:
-        thinking = True  # which wins over the effort there
+        thinking = True  # this field takes precedence over the effort there
     if thinking is None and _is_forced(body):
         return body
     thinking = server.settings.thinking if thinking is None else thinking
@@ -239,7 +239,7 @@ def _with_possible_choice(body: JsonObject, server: AdaptedServer) -> JsonObject
 
 
 def _with_allowed_tools(body: JsonObject, server: AdaptedServer) -> JsonObject:
-    """Only the tools that may be called, because the server knows no such choice."""
+    """The request with only the tools that may be called, because the server has no such choice."""
     choice = body.get("tool_choice")
     if not isinstance(choice, dict) or choice.get("type") != "allowed_tools":
         return body
@@ -250,14 +250,15 @@ def _with_allowed_tools(body: JsonObject, server: AdaptedServer) -> JsonObject:
 
 
 def _without_idle_tools(body: JsonObject, server: AdaptedServer) -> JsonObject:
-    """No tools where none may be called, and no choice where there is nothing to choose from."""
+    """The request without tools where none may be called, and without a choice where there are no
+    tools."""
     if body.get("tools") and body.get("tool_choice") != "none":
         return body
     return without(body, "tools", "tool_choice")
 
 
 def _function_of(tool: object) -> JsonObject:
-    """The function that a tool is; some clients leave out what is around it."""
+    """The function in a tool; some clients leave out the object around it."""
     fields = tool if isinstance(tool, dict) else {}
     function = fields.get("function")
     return function if isinstance(function, dict) else fields
@@ -268,7 +269,7 @@ _LONGEST_NAME = 128
 
 
 def server_names(body: JsonObject) -> dict[str, str]:
-    """The tools of a request whose names the server refuses, and the names that they get."""
+    """The tools of a request whose names the server refuses, and their new names."""
     names = [str(_function_of(tool).get("name")) for tool in body.get("tools") or ()]
     in_use = set(names)
     new_names: dict[str, str] = {}
@@ -339,8 +340,8 @@ def _with_schemas(body: JsonObject, server: AdaptedServer) -> JsonObject:
 
 
 def _without_mixed_strictness(body: JsonObject, server: AdaptedServer) -> JsonObject:
-    """No strict tools where the server would refuse them: all or none may be, the schema must be
-    of its kind, and there may be no response format beside them."""
+    """The request without strict tools where the server would refuse them: all tools or none may be
+    strict, the schema must be of the server's kind, and there may be no response format."""
     functions = [_function_of(tool) for tool in body.get("tools") or ()]
     if not any(function.get("strict") not in (None, False) for function in functions):
         return body

@@ -79,7 +79,8 @@ def _as_reminder(message: JsonObject) -> JsonObject:
 
 
 def text_of(content: object) -> str | None:
-    """The text of a content field, its parts joined with a blank line; None where it has others."""
+    """The text of a content field, its parts joined with a blank line; None where it has other
+    parts."""
     if content is None or isinstance(content, str):
         return content or ""
     if not isinstance(content, list):

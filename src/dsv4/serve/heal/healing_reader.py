@@ -113,7 +113,7 @@ class HealingReader(ChoiceReader):
         self._other_texts: dict[int, list[tuple[bool, str]]] = {}
         self._last_messages: list[LastMessage] = []
         self._unknown = UnknownFields(call.names)
-        self._says_calls = False  # its finish reason
+        self._says_calls = False  # according to its finish reason
 
     def _read(self, chunk: Chunk) -> list[Event]:
         self.id = self.id or read_text(chunk.id)
@@ -452,7 +452,7 @@ class HealingReader(ChoiceReader):
 
     @property
     def completion_tokens(self) -> int:
-        """The number of tokens generated: the upstream's count, else ours."""
+        """The number of tokens generated: the upstream's count, else the gateway's."""
         if self.counts.completion is not None or self._tokenizer is None:
             return self.counts.completion or 0
         return self._tokenizer.count(self.sampled)

@@ -64,7 +64,7 @@ def _parts(messages: Iterable[JsonObject]) -> Iterator[JsonObject]:
         yield from content if isinstance(content, list) else ()
 
 
-# Messages. While it is adapted, each result of a tool is a message of its own, as in Chat
+# Messages. While a request is adapted, each result of a tool is a message of its own, as in Chat
 # Completions; `blocks` are the rest.
 
 
@@ -160,7 +160,7 @@ def _messages_tool(tool: JsonObject) -> JsonObject:
     return with_value(without(tool, "type"), "input_schema", parameters or {"type": "object"})
 
 
-# Responses. While it is adapted, the items of one turn are a message.
+# Responses. While a request is adapted, the items of one turn are a message.
 
 
 def _needs_responses(body: JsonObject, keeps: bool) -> bool:

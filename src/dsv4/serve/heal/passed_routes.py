@@ -1,8 +1,8 @@
 """Routes that the gateway does not know, passed on to the chat server behind it: `/v1/embeddings`
 and a few more.
 
-Only routes of a list are passed on. The server gets the operator's own key with every request, so
-a route that reloads weights or ends the process would stand open to every client.
+Only routes of a list are passed on. The server gets the operator's own key with every request, so a
+route that reloads weights or ends the process would otherwise be open to every client.
 """
 
 from __future__ import annotations

@@ -148,7 +148,7 @@ class UpstreamCalls:
         """`tool_names` are the names of the request's tools."""
         self._tool_names = tool_names
         self._calls: list[UpstreamCall] = []
-        # By the choice, and by the server's own number.
+        # By the number of the choice, and by the server's number of the call.
         self._current: dict[tuple[int, int | None], UpstreamCall] = {}
         # Whether pieces with only a number came under the number of their call (True), and under
         # another one (False).
@@ -262,7 +262,7 @@ class UpstreamCalls:
         if not name or not call.name:
             return False
         if id and not call.id and name == call.name and not arguments:
-            return False  # its id comes late
+            return False  # the call's id comes late
         is_other = name != call.name and self._joined(call.name, name) == call.name
         return is_other or call.is_complete
 

@@ -10,8 +10,8 @@ from dsv4.serve.settings import ReasoningInContent
 
 _log = logging.getLogger("dsv4.serve")
 
-# Where a server puts reasoning: in a field of its own, in the content, or nowhere that was seen;
-# "unknown" while too few answers have come.
+# The place of a server's reasoning: in a field of its own, in the content, or nowhere that was
+# seen; "unknown" while too few answers have come.
 ReasoningPlace: TypeAlias = Literal["unknown", "field", "content", "none"]
 
 # After so many answers without a sign of reasoning, no more content is held back for it.

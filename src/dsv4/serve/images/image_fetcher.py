@@ -40,9 +40,9 @@ _NOT_PUBLIC = (
     IPv4Network("192.0.0.0/24"),  # for protocols, and for the metadata of one cloud
     IPv4Network("192.88.99.0/24"),  # relays of 6to4
     IPv4Network("168.63.129.16/32"),  # Azure's own, for virtual machines
-    IPv6Network("2001::/32"),  # NAT64 of a private network
-    IPv6Network("64:ff9b:1::/48"),  # private, in the old form
-    IPv6Network("fec0::/10"),  # private, of old
+    IPv6Network("2001::/32"),  # Teredo: its clients are behind other addresses
+    IPv6Network("64:ff9b:1::/48"),  # NAT64 of a private network
+    IPv6Network("fec0::/10"),  # private, in the old form
 )
 
 

@@ -31,7 +31,7 @@ from dsv4.serve.settings import MIB, SettingError, Settings
 MAX_REQUESTS = 200
 MAX_BYTES = 64 * MIB
 MAX_REQUEST_BYTES = 8 * MIB
-# How long a watcher waits for a change, and the interval at which it is looked for.
+# The longest wait for a change, and the interval at which changes are looked for, in seconds.
 PATIENCE_SECONDS = 4.0
 LOOK_SECONDS = 0.1
 # The approximate size in bytes of a repair, or of an empty request.

@@ -165,7 +165,7 @@ class SqliteSessionStore:
     set_weights = _in_file(SessionFile.set_weights, to_disk=True)
 
     async def aclose(self) -> None:
-        """Frees what the store holds."""
+        """Frees the store's resources."""
         await self._do(lambda file: None)  # after all waiting jobs
         await asyncio.get_running_loop().run_in_executor(self._thread, self._file.close)
         self._thread.shutdown()

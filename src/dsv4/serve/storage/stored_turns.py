@@ -1,5 +1,6 @@
-"""Turns of the model as they were sampled: kept when they end, recognised when a client sends
-them back, and placed in later prompts exactly as sampled. A store has them, or the client, sealed.
+"""Turns of the model as they were sampled: kept when they end, recognised when a client sends them
+back, and placed in later prompts exactly as sampled. A store keeps them, or the client does, in
+sealed form.
 """
 
 from __future__ import annotations

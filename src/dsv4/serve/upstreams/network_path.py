@@ -24,7 +24,7 @@ ProtocolT = TypeVar("ProtocolT", bound=asyncio.Protocol)
 
 
 class ProxyError(OSError):
-    """A proxy lets nothing through."""
+    """A proxy refuses the connection."""
 
 
 class NetworkPath:

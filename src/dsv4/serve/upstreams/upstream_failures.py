@@ -53,7 +53,8 @@ _MAY_BE_MISSING = (404, 405)
 
 
 def is_misconfigured(status: int) -> bool:
-    """Whether an answer, to a request of any route, is about the gateway and not its client."""
+    """Whether an answer on any route is a problem of the gateway's, and not of its client's
+    request."""
     is_refused = status in _MISCONFIGURED and status not in _MAY_BE_MISSING
     return 300 <= status < 400 or is_refused
 
