@@ -117,7 +117,7 @@ Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 AsgiApp: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
-# The key of a scope for a send function that passes by the layers, for use once the stream has
+# The key of a scope for the send function that bypasses the middleware layers, once the stream has
 # started.
 SEND_PIECE = "dsv4.send_piece"
 # Writes a piece of a stream immediately. Returns False where it cannot, because the client reads

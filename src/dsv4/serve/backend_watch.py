@@ -37,7 +37,7 @@ _UNREAD = {"replace": "replaced by a text", "refuse": "refused"}
 
 
 def images_in_words(dialect: Dialect, settings: Settings, support: ImageSupport) -> str:
-    """The sentence about images at the start; empty where the dialect has none."""
+    """The text about images for the start; empty where the dialect has none."""
     if dialect.image_token is None:
         return ""
     if support.reads:

@@ -124,7 +124,8 @@ class GatewayState:
         return None if ids is None else self.prefixes.shared(owner, picture_ids(prompt, ids))
 
     async def summarize(self) -> None:
-        """Logs what this process is doing, and the counts that are reported nowhere else."""
+        """Logs what this process is doing, and its counts unless they are logged for all workers
+        together."""
         doing = {"running": self.gate.running, "waiting": self.gate.waiting}
         log_fields(logging.INFO, f"process {os.getpid()}", doing)
         if self.metrics.shared_folder is None:

@@ -77,7 +77,7 @@ def page_routes(server: GatewayState) -> list[BaseRoute]:
 
 
 class FrontDoor:
-    """`/`: the page for browsers, and the former route for all others."""
+    """`/`: the page for browsers, and the API's own answer for all others."""
 
     def __init__(self, other: asgi.AsgiApp) -> None:
         self._other = other

@@ -1,6 +1,6 @@
 """The way to a server: directly or through a proxy, and the certificates that are trusted.
 
-Without a setting, the variables count that other programs read too: `HTTPS_PROXY`, `HTTP_PROXY`,
+Without a setting, the variables apply that other programs read too: `HTTPS_PROXY`, `HTTP_PROXY`,
 `ALL_PROXY` and `NO_PROXY`, and for certificates OpenSSL's own, `SSL_CERT_FILE` and `SSL_CERT_DIR`.
 """
 

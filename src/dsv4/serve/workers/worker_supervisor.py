@@ -52,8 +52,8 @@ def request_signals() -> Iterable[signal.Signals]:
 
 @contextmanager
 def requests_held() -> Iterator[None]:
-    """Blocks these signals, here and in processes that are started meanwhile, until they are taken:
-    an early signal must not end a process."""
+    """Blocks the signals of `REQUESTS`, here and in processes that are started meanwhile, until
+    they are taken: an early signal must not end a process."""
     if sys.platform == "win32":
         yield
         return
@@ -65,7 +65,7 @@ def requests_held() -> Iterator[None]:
 
 
 def take_requests() -> None:
-    """Unblocks the signals that were held back."""
+    """Unblocks the signals of `REQUESTS`."""
     if sys.platform != "win32":
         signal.pthread_sigmask(signal.SIG_UNBLOCK, request_signals())
 

@@ -1,5 +1,5 @@
--- Changes what is kept if it is what the caller believes, and says what is kept now. The time is
--- the server's: clocks of machines differ.
+-- Replaces the stored value if it is the one that the caller expects, and returns the value that is
+-- stored then. The time is the server's: clocks of machines differ.
 local kept = redis.call('GET', KEYS[1]) or ''
 if ARGV[2] ~= '' and kept == ARGV[1] then
   redis.call('SET', KEYS[1], ARGV[2], 'EX', ARGV[3])

@@ -1,5 +1,5 @@
 -- Puts a turn, or deletes one: one step for the server, so that two workers never see half of a
--- change. Names are kept beside the value to be removed with it; the index, by time, says what is
+-- change. Names are kept beside the value to be removed with it; the index, by time, shows the
 -- oldest.
 local index, sizes, total = KEYS[1], KEYS[2], KEYS[3]
 local function forget(key)
@@ -15,7 +15,7 @@ local function forget(key)
   if was then redis.call('DECRBY', total, was); redis.call('HDEL', sizes, key) end
 end
 
-if #ARGV == 0 then  -- to delete what has the name KEYS[4]
+if #ARGV == 0 then  -- to delete the turn with the name KEYS[4]
   local found = redis.call('GET', KEYS[4])
   if not found then return 0 end
   forget(found)
@@ -24,12 +24,12 @@ end
 
 local own, value, names, size = KEYS[4], ARGV[1], cjson.decode(ARGV[2]), tonumber(ARGV[3])
 local most, most_bytes, seconds, clock = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6], ARGV[7]
--- A server that is full refuses this, and with it all that follows. Once something was deleted, it
--- would take the rest, and say nothing.
+-- A full server refuses this, and with it the whole rest of the script. After the first deletion it
+-- would accept the rest without an error.
 redis.call('SET', own .. ':probe', '', 'EX', 1)
 redis.call('DEL', own .. ':probe')
 forget(own)
-if size > most_bytes then return end  -- all others would have to go for it
+if size > most_bytes then return end  -- all others would have to be removed for it
 redis.call('HSET', own, 'value', value, 'names', ARGV[2])
 redis.call('EXPIRE', own, seconds)
 for _, name in ipairs(names) do redis.call('SET', name, own, 'EX', seconds) end
