@@ -1,4 +1,4 @@
-"""What a server really does with a request, found out from outside by counting tokens."""
+"""Finds out from outside what a server really does with a request, by counting tokens."""
 
 from dsv4.verify.choice import Matrix, matrix, next_probe
 from dsv4.verify.explain import explain

@@ -1,7 +1,7 @@
-"""Checks of what comes back that a whole run makes: lengths, stops, log probabilities, reasoning,
-several calls at once, arguments that are hard to read.
+"""Checks of answers that a whole run makes: lengths, stops, log probabilities, reasoning, several
+calls in one answer, arguments that are hard to read.
 
-Weights decide much of it. So a server is at fault only where no weights could explain what came.
+Weights decide much of it. So a server is at fault only where no weights could explain an answer.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def answer_findings(post: Post) -> Iterator[ServerFinding]:
     yield from rate_findings(post)
 
 
-# The tool that arguments which are hard to read are for.
+# The tool whose arguments are hard to read.
 RUN: Any = {
     "type": "function",
     "function": {
@@ -62,7 +62,7 @@ def _body_of(text: str, **fields: Any) -> dict[str, Any]:
 
 
 def _length_finding(post: Post) -> ServerFinding:
-    """An answer that is cut at a number of tokens has no more, and says so."""
+    """Whether an answer that is cut at a number of tokens has no more of them, and says so."""
     for most in (1, 8):
         reply = post(CHAT, _body_of("Tell me a very long story.", max_tokens=most))
         answer = whole_answer(reply)
@@ -90,8 +90,8 @@ def _stop_finding(post: Post) -> ServerFinding:
 
 
 def _reasoning_stop_finding(post: Post) -> ServerFinding:
-    """Whether a stop string ends an answer whose reasoning has it, or only one whose text has it.
-    Servers do either: a client has to know which."""
+    """Whether a stop string also ends an answer if it is in the reasoning, or only if it is in the
+    text. Servers do either: a client has to know which."""
     stop = "5"
     text = "Count from 1 to 9 in your thoughts, with spaces between. Then answer: done."
     body = {**_body_of(text, max_tokens=400, stop=[stop]), **THINKING}
@@ -110,7 +110,7 @@ def _reasoning_stop_finding(post: Post) -> ServerFinding:
 
 
 def _logprobs_finding(post: Post) -> ServerFinding:
-    """The tokens of log probabilities join to the text, and none is more than certain."""
+    """Whether the tokens of log probabilities join to the text, and none is above 0 (certain)."""
     reply = post(CHAT, _body_of("Say hello.", max_tokens=8, logprobs=True, top_logprobs=2))
     answer = whole_answer(reply)
     rows = value_at(reply.body, "choices", 0, "logprobs", "content")
@@ -136,7 +136,7 @@ def _bytes(row: object) -> bytes:
 
 
 def _reasoning_finding(post: Post) -> ServerFinding:
-    """Where reasoning comes back; never in the content."""
+    """Whether reasoning comes back in a field of its own, and never in the content."""
     body = {**_body_of("What is 17 times 23?", max_tokens=400), **THINKING}
     reply = post(CHAT, body)
     answer = whole_answer(reply)
@@ -154,7 +154,7 @@ def _reasoning_finding(post: Post) -> ServerFinding:
 
 
 def _parallel_finding(post: Post) -> ServerFinding:
-    """Three calls at once are three, and none is merged with another."""
+    """Whether three calls in one answer stay three, and none is merged with another."""
     text = "Call the tool weather three times at once: for Paris, for Rome and for Oslo."
     body = _body_of(text, max_tokens=400, tools=[WEATHER], stream=True)
     answer = streamed_answer(post(CHAT, body))
@@ -175,13 +175,13 @@ def _merged(answer: ServerAnswer) -> str:
     return ""
 
 
-# An argument whose first byte comes so late was held back until all of it was there.
+# An argument whose first byte comes after this share of the time was held back until it was whole.
 HELD_BACK = 0.9
 
 
 def _nasty_findings(post: Post) -> Iterator[ServerFinding]:
-    """Arguments that are hard to read. A cut one is the parser's fault, another one may be the
-    model's."""
+    """Whether arguments that are hard to read arrive whole. A cut one is the parser's fault; any
+    other difference may be the model's."""
     wrong: list[str] = []
     for name, command in NASTY.items():
         body = _nasty_body(command)
@@ -214,7 +214,7 @@ def _command(answer: ServerAnswer | None) -> Any:
 
 
 def _cut(answer: ServerAnswer | None, command: str) -> str:
-    """The start of a command that came in place of all of it; empty where none did."""
+    """The part of a command that arrived, if only its start did; otherwise empty."""
     text = _command(answer)
     if answer is None or answer.finish == "length" or not isinstance(text, str):
         return ""
@@ -230,8 +230,8 @@ def _exact_finding(wrong: list[str]) -> ServerFinding:
 
 
 def _first_byte_finding(streamed: Reply) -> ServerFinding:
-    """Whether a long argument comes while it is written, or all at once. Both are right: clients
-    that run half a call need the second, and those that show it the first."""
+    """Whether a long argument comes while it is written, or in one piece. Both are right: clients
+    that would run half a call need the second, and those that show it need the first."""
     times = argument_times(streamed)
     if not times:
         return check_finding("calls-nasty-first-byte-unseen")

@@ -1,4 +1,4 @@
-"""How often answers are what was asked for: the same request several times, as a rate."""
+"""The share of answers that are as requested: the same request is sent several times."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from dsv4.verify.probes import WEATHER
 from dsv4.verify.server_findings import CHAT, Post, ServerFinding, check_finding
 
 
-# Whether the model thinks, in the words of every server.
+# The fields that switch thinking on or off, as every server spells them.
 def _mode_fields(thinking: bool) -> Mapping[str, Any]:
     switches = {"type": "enabled" if thinking else "disabled"}, {"thinking": thinking}
     return {"thinking": switches[0], "chat_template_kwargs": switches[1], "temperature": 0}
 
 
 NOT_THINKING, THINKING = _mode_fields(False), _mode_fields(True)
-# How often a rate is measured: every second time streamed.
+# The number of requests for one rate: every second one is streamed.
 TRIALS = 6
-# Fewer answers that say something make no fault.
+# With fewer answers that can be judged, no fault is reported.
 LEAST_JUDGED = 3
 
 
 def wilson(successes: int, trials: int) -> tuple[float, float]:
-    """The interval of a rate, at 95 %."""
+    """The confidence interval of a rate, at 95 %."""
     z, share = 1.96, successes / trials
     middle = share + z * z / (2 * trials)
     spread = z * sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials))
@@ -47,7 +47,7 @@ def rate_words(successes: int, trials: int) -> str:
 class AnswerRate:
     """Something that should hold of every answer to one request.
 
-    `holds` says whether it does of an answer; None where nothing follows, as from one that was cut.
+    `holds` says whether it does for an answer; None where that is open, as for one that was cut.
     """
 
     probe: str
@@ -89,7 +89,8 @@ def _is_object(answer: ServerAnswer) -> bool | None:
 
 
 def _is_right_call(answer: ServerAnswer) -> bool | None:
-    """Whether all calls can be run. What the model does not call, no server can."""
+    """Whether all calls can be run; None without a call, because whether to call is up to the
+    model."""
     if answer.leaks_markup:
         return False
     if answer.finish == "length" or not answer.calls:
@@ -156,7 +157,8 @@ def _finding(rate: AnswerRate, post: Post) -> ServerFinding:
 
 
 def _unjudged(rate: AnswerRate, why: str) -> ServerFinding:
-    """Why it is not known how often answers are right, in the words for answers that are."""
+    """The finding that a rate is unknown, and why. It names the rate as the finding of right
+    answers does."""
     right = check_finding(f"{rate.probe}-valid")
     found = check_finding(f"rate-{why}", what=right.message, probe=rate.probe)
     return replace(found, id=f"{rate.probe}-{why}")

@@ -16,7 +16,7 @@ MOST_CALLS = 128
 
 @dataclass(frozen=True)
 class ServerAnswer:
-    """What a server made of a completion. `calls` are names with their arguments, as text."""
+    """An answer as a server sends it. `calls` are names with their arguments, as text."""
 
     content: str = ""
     reasoning: str = ""
@@ -31,7 +31,7 @@ class ServerAnswer:
 
     @property
     def read_calls(self) -> list[tuple[str, Any]]:
-        """The calls, with arguments that are no JSON as None."""
+        """The calls; arguments that are not JSON are None."""
         return [(name, maybe_json(arguments)) for name, arguments in self.calls]
 
 
@@ -72,7 +72,7 @@ def streamed_answer(reply: Reply) -> ServerAnswer | None:
 
 
 def argument_times(reply: Reply) -> list[float]:
-    """When each piece of an argument came in a stream, in seconds."""
+    """The times, in seconds, at which the pieces of an argument came in a stream."""
     return [
         seconds
         for event, seconds in zip(reply.events, reply.times, strict=False)
@@ -96,7 +96,7 @@ def _call(function: object) -> tuple[str, str]:
 
 
 def value_at(value: object, *steps: str | int) -> Any:
-    """What is at these keys and indices; None where nothing is."""
+    """The value at these keys and indices; None where there is none."""
     for step in steps:
         if isinstance(step, int):
             value = value[step] if isinstance(value, list) and len(value) > step else None
@@ -109,7 +109,7 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-# What is counted, under each name that servers have for it.
+# Token counts, under each name that servers have for them.
 
 MOST_TOKENS = 1_000_000_000
 
@@ -124,13 +124,13 @@ def usage_of(reply: Reply) -> Mapping[str, Any]:
 
 
 def counted_tokens(reply: Reply) -> int | None:
-    """The tokens of the prompt that a reply answers, as it says it; None where it refuses it."""
+    """The tokens of the prompt, as the reply counts them; None where it is a refusal."""
     return None if reply.refused else prompt_tokens(usage_of(reply))
 
 
 def prompt_tokens(usage: Mapping[str, Any]) -> int | None:
-    """The tokens of a prompt, under each name that servers have for them. Messages counts what a
-    cache knew, or was told to keep, apart."""
+    """The tokens of a prompt, under each name that servers have for them. Messages counts tokens
+    that were read from or written to a cache separately: they are added."""
     whole = token_number(usage.get("prompt_tokens"))
     if whole is not None:
         return whole
@@ -140,7 +140,7 @@ def prompt_tokens(usage: Mapping[str, Any]) -> int | None:
 
 
 def cached_tokens(usage: Mapping[str, Any]) -> int | None:
-    """How many tokens of the prompt a cache knew, under each name that servers have for it."""
+    """The tokens of the prompt that came from a cache, under each name that servers have for it."""
     for name in ("prompt_tokens_details", "input_tokens_details"):
         details = usage.get(name)
         count = token_number(details.get("cached_tokens")) if isinstance(details, dict) else None
@@ -164,6 +164,6 @@ def token_number(value: object) -> int | None:
 
 
 def finishes(reply: Reply) -> set[str]:
-    """Why the answer ends, as the reply says it, whole or streamed."""
+    """The reasons that a reply, whole or streamed, gives for the end of the answer."""
     bodies = (reply.body, *reply.events)
     return {str(value_at(body, "choices", 0, "finish_reason")) for body in bodies}

@@ -1,4 +1,4 @@
-"""What answers are billed by: counts, lengths and names, compared with what came back."""
+"""The facts that answers are billed by: counts, lengths and names, compared with the answers."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from dsv4.verify.verdicts import ServerVerdict
 
 # One odd answer is an accident.
 LEAST_ODD = 2
-# So many answers that were cut must end as if they were whole.
+# At least so many cut answers must end as if they were whole.
 LEAST_CUT = 4
-# How an answer ends that was not cut.
+# The finish reasons of answers that were not cut.
 WHOLE_FINISHES = ("stop", "tool_calls", "function_call")
 # A request with as many characters has more than a hundred tokens.
 LEAST_BILLED = 1_000
-# Words of model names that name no model.
+# Words in model names that do not tell models apart.
 _GENERIC = frozenset(
     {
         *("default", "model", "models", "local", "chat", "latest", "instruct", "base", "unknown"),
@@ -44,7 +44,7 @@ _GENERIC = frozenset(
 
 @dataclass(frozen=True)
 class BilledAnswer:
-    """What came back for a request that asked for at most so many tokens, and its usage."""
+    """An answer to a request for at most `most` tokens, with its usage."""
 
     probe: str
     most: int
@@ -77,7 +77,7 @@ class BilledAnswer:
 def billing_findings(
     answers: Sequence[BilledAnswer], model: str, verdict: ServerVerdict, forecaster: Forecaster
 ) -> Iterator[ServerFinding]:
-    """What is billed otherwise than it came back, or was sent. `model` is what was asked for."""
+    """Bills that do not agree with what was sent or came back. `model` is the requested one."""
     counter = forecaster.counter
     odd = [
         *_pattern_findings(answers, verdict, forecaster),
@@ -100,8 +100,8 @@ def _shown(key: str, answers: Sequence[BilledAnswer], **values: Any) -> ServerFi
 def _pattern_findings(
     answers: Sequence[BilledAnswer], verdict: ServerVerdict, forecaster: Forecaster
 ) -> Iterator[ServerFinding]:
-    """What is done to every count, and the first request that shows it. A number that is added may
-    be a text that is."""
+    """The change that every count has, and the first request that shows it. An added number may
+    also be a text that the server adds."""
     if verdict.best is None or (verdict.pattern is None and "counts-offset" not in verdict.faults):
         return
     key, words = "billing-offset", f"every count is {verdict.best.added} more"
@@ -120,7 +120,7 @@ def _pattern_findings(
 def _length_findings(
     answers: Sequence[BilledAnswer], counter: PromptCounter
 ) -> Iterator[ServerFinding]:
-    """Whether answers have the tokens that are counted, and no more than they may have."""
+    """Whether answers have as many tokens as are counted, and no more than were allowed."""
     longer, inflated, uncounted = list[BilledAnswer](), list[BilledAnswer](), list[BilledAnswer]()
     for each in answers:
         own = counter.tokens_of(each.text)
@@ -140,8 +140,8 @@ def _length_findings(
 def _part_findings(
     answers: Sequence[BilledAnswer], verdict: ServerVerdict
 ) -> Iterator[ServerFinding]:
-    """Whether parts are no more than the whole, which is more than nothing. Where what was cached
-    is counted apart, it may be more than the rest."""
+    """Whether cached and reasoning tokens are no more than the whole, and the whole is not 0.
+    Where cached tokens are counted separately, they may be more than the rest."""
     counted = {a.probe for a in answers if a.prompt}
     free = [a for a in answers if a.prompt == 0 and (a.probe in counted or not _is_short(a.probe))]
     if counted and len(free) >= LEAST_ODD:
@@ -166,7 +166,7 @@ def _is_short(probe: str) -> bool:
 def _finish_findings(
     answers: Sequence[BilledAnswer], counter: PromptCounter
 ) -> Iterator[ServerFinding]:
-    """Whether answers that were cut say so: a text of as many tokens as were allowed was."""
+    """Whether answers that were cut say so: those with as many tokens as were allowed."""
     cut = [a for a in answers if a.text.strip() and counter.tokens_of(a.text) >= a.most]
     finishes = {a.finish for a in cut}
     if len(cut) >= LEAST_CUT and finishes <= set(WHOLE_FINISHES):
@@ -189,7 +189,7 @@ def is_other_model(asked: str, named: str) -> bool:
 
 
 def _parts_of(name: str) -> tuple[set[str], set[str]]:
-    """The words of a model's name that name it, and its versions."""
+    """The words of a model's name that tell it apart, and its versions."""
     lowered = name.lower()
     words = set(re.findall(r"[a-z]{3,}", lowered)) - _GENERIC
     return words, set(re.findall(r"v(\d+)", lowered))

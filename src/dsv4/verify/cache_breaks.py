@@ -1,7 +1,8 @@
-"""What a prefix cache can reuse from one request of a log to the next, and what breaks it.
+"""The tokens that a prefix cache can reuse from one request of a log to the next, and what breaks
+the prefix.
 
-Each prompt is written once, and looked up among all that came before it, of which the oldest are
-forgotten: time grows with the log, and memory does not.
+Each prompt is written once, and looked up among all that came before it. The oldest are forgotten:
+time grows with the log, and memory does not.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ from dsv4.profiles.server_requests import Object
 from dsv4.tokens.coder import common_prefix_length
 from dsv4.verify.token_counts import PromptCounter
 
-# Tokens of the prompts that are remembered, and texts whose tokens are.
+# Limits: tokens of remembered prompts, and texts whose tokens are remembered.
 MOST_TOKENS = 4_000_000
 REMEMBERED_TEXTS = 8_192
-# The tokens at the end of a prompt that ask for an answer. They change once there is one whose
-# reasoning is not shown, which is no loss to speak of.
+# The tokens at the end of a prompt that ask for an answer. They change as soon as there is an
+# answer whose reasoning is not shown: a negligible loss.
 HEADER = 2
-# What a request says besides its messages and tools, and prompts show.
+# Fields of a request, besides messages and tools, that change its prompt.
 _OPTIONS = (
     *("reasoning_effort", "thinking", "chat_template_kwargs", "tool_choice", "response_format"),
     "model",
@@ -45,10 +46,10 @@ FORGOTTEN = "the server had forgotten what it could have reused"
 class CacheTurn:
     """One request of a log.
 
-    - `tokens`: those of its prompt; `reusable`: how many an earlier request had already brought.
-    - `reused`: how many the log says were; None where it does not.
+    - `tokens`: those of its prompt; `reusable`: how many of them an earlier request had already.
+    - `reused`: how many were reused according to the log; None where it does not say.
     - `lost`: the tokens of the conversation's last prompt that have to be computed again.
-    - `cause`: what broke the prefix, "" where nothing did; `detail` says more of it.
+    - `cause`: what broke the prefix, "" where nothing did; `detail` says more about it.
     - `after`: the number of the request that it was compared with.
     """
 
@@ -63,7 +64,8 @@ class CacheTurn:
 
     @property
     def forgotten(self) -> int:
-        """What could have been reused and was not. Caches keep whole blocks, so a little is."""
+        """The tokens that could have been reused and were not; 0 if at least half were reused,
+        because caches keep whole blocks."""
         if self.reused is None or self.reused * 2 >= self.reusable:
             return 0
         return self.reusable - self.reused
@@ -93,8 +95,8 @@ class _Edge:
 class PrefixTree:
     """Prompts that were added, each with a number that is higher than all before it.
 
-    What prompts share is kept once. A prompt is looked up and added in time that grows with its
-    length, however many there are.
+    Tokens that prompts share are kept once. A prompt is looked up and added in time that grows with
+    its length, however many there are.
     """
 
     def __init__(self) -> None:
@@ -103,8 +105,9 @@ class PrefixTree:
     def add(
         self, tokens: Sequence[Hashable], number: int, oldest: int = 0
     ) -> tuple[int, int | None]:
-        """Adds a prompt: how many of its tokens an earlier one begins with, and the number of the
-        last one that does; None where none does. Those before the `oldest` do not count."""
+        """Adds a prompt. Returns how many of its first tokens an earlier prompt also begins with,
+        and the number of the last such prompt; None where there is none. Prompts before the
+        `oldest` do not count."""
         edge, at = self._root, 0
         before: int | None = None
         while at < len(tokens):
@@ -121,7 +124,7 @@ class PrefixTree:
         return at, before
 
     def forget(self, oldest: int) -> None:
-        """Removes what only prompts before this number have."""
+        """Removes the tokens that only prompts before this number have."""
         edges = [self._root]
         while edges:
             edge = edges.pop()
@@ -144,8 +147,8 @@ def _split(above: _Edge, edge: _Edge, at: int) -> _Edge:
 class CacheForecast:
     """Requests of a log, one after the other, on one server.
 
-    `profile` writes the prompts, in the model's `dialect`. Of the requests that share most with the
-    next one, the last is what it is compared with.
+    `profile` writes the prompts, in the model's `dialect`. Each request is compared with the last
+    one of those that share most with it.
     """
 
     def __init__(
@@ -159,7 +162,7 @@ class CacheForecast:
         self._number = self._remembered = self._forgotten = 0
 
     def add(self, body: Object, reused: int | None = None) -> CacheTurn:
-        """What becomes of the next request, a Chat `body`; `reused` is what the log says of it.
+        """The forecast for the next request, a Chat `body`; `reused` is the number in the log.
 
         Raises `EncodeError` where the server would refuse it.
         """
@@ -184,7 +187,7 @@ class CacheForecast:
         return tuple(tokens)
 
     def _new_run_tokens(self, run: str) -> Sequence[Hashable]:
-        """The ids of a text or of a special token, which stands for itself where it has none."""
+        """The ids of a text or of a special token; a token without an id stands for itself."""
         return tuple(run if id is None else id for id in self._counter.run_ids(run))
 
     def _remember(self, request: _Remembered) -> None:
@@ -213,9 +216,9 @@ class CacheForecast:
 
 
 def _pictures(body: Object, release: Dialect) -> list[Sequence[Hashable]]:
-    """What stands for each image of a prompt, in its order: the picture, once for each token.
+    """For each image of a prompt, in its order: the identity of the picture, once for each token.
 
-    Its token is the same in every prompt, and the picture is not.
+    The image token is the same for all pictures, so the pictures themselves are compared.
     """
     if release.image_rule is None or images(body) is None:
         return []
@@ -227,11 +230,11 @@ def _pictures(body: Object, release: Dialect) -> list[Sequence[Hashable]]:
     return [(identity(record),) * (grid.tokens if grid else 1) for record, grid in grids]
 
 
-# What broke a prefix, as far as the requests say.
+# Causes of a broken prefix, as far as the requests show them.
 
 
 def _is_new(old: Object, new: Object) -> bool:
-    """Whether two requests are of two conversations: their first question is another."""
+    """Whether two requests belong to two conversations: their first questions differ."""
     return bool(_question(old) != _question(new))
 
 
@@ -240,7 +243,7 @@ def _question(body: Object) -> Any:
 
 
 def _cause(old: Object, new: Object) -> tuple[str, str]:
-    """The first of these that is another one, in the order in which prompts have them."""
+    """The first part that differs, in the order in which prompts have them."""
     if (old.get("tools") or []) != (new.get("tools") or []):
         return "the tools differ", _tools_detail(old.get("tools"), new.get("tools"))
     for name in _OPTIONS:
@@ -293,7 +296,7 @@ def _rewritten(index: int, was: Object, now: Object) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class LostByCause:
-    """What one cause has cost: in how many requests, and how many tokens."""
+    """The cost of one cause: in how many requests, and how many tokens."""
 
     cause: str
     requests: int
@@ -301,14 +304,14 @@ class LostByCause:
 
 
 class CacheSummary:
-    """What a whole log could reuse, and what it lost, worst causes first."""
+    """The tokens that a whole log could reuse, and those it lost, worst causes first."""
 
     def __init__(self) -> None:
         self.requests = self.tokens = self.reusable = self.reused = self.reported = 0
         self._lost: dict[str, tuple[int, int]] = {}
 
     def add(self, turn: CacheTurn) -> None:
-        """One request more."""
+        """Adds one request."""
         self.requests += 1
         self.tokens += turn.tokens
         self.reusable += turn.reusable
@@ -322,6 +325,6 @@ class CacheSummary:
 
     @property
     def lost(self) -> list[LostByCause]:
-        """By cause, the most expensive first."""
+        """The losses by cause, the most expensive first."""
         losses = [LostByCause(cause, *costs) for cause, costs in self._lost.items()]
         return sorted(losses, key=lambda each: (-each.tokens, each.cause))

@@ -1,4 +1,4 @@
-"""Which request to send next, by what it would tell apart; and what no request tells apart."""
+"""The choice of the next request, by what it would tell apart; and faults that none tells apart."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def next_probe(
     """The probe after whose answer the fewest hypotheses remain, on average.
 
     `remaining` are the hypotheses that explain everything so far, with the counts that they
-    forecast, or the prompts where a server shows them; `sent_probes` are not sent again. None: no
-    probe tells any of them apart.
+    forecast, or the prompts where a server shows them; `sent_probes` are not sent again. None if
+    no probe tells any of them apart.
     """
     candidates = dict.fromkeys(id for counts in remaining.values() for id in counts)
     best: tuple[int, str] | None = None
@@ -46,20 +46,20 @@ def next_probe(
     return None if best is None else best[1]
 
 
-# Enough to single out every likely server that can be: few need more than ten, and a clean one that
-# has to be told from all its faults needs most.
+# Enough to single out every likely server that can be told apart. Few need more than ten; a clean
+# one needs most, because it has to be told from all its faults.
 MOST_QUICK = 20
-# What is asked where no likely server is left: the plainest requests of some groups, so that what
-# nobody listed is found in the right one. The default run looks at all of them.
+# Probes for when no likely server is left: the plainest requests of some groups, so that an
+# unlisted fault is found in the right one. The default run looks at all groups.
 FURTHER_PROBES = ("plain", "tools-two", "loop")
-# It tells as much apart as the largest.
+# The first probe: it tells as much apart as the largest.
 FIRST = "rich"
-# Efforts that people send.
+# Efforts that users send.
 _COMMON_EFFORTS = ("effort-low", "effort-high", "effort-max")
 
 
 def likely_servers() -> list[Hypothesis]:
-    """What a quick run thinks of: every clean server, and every fault but the rarest."""
+    """The hypotheses of a quick run: every clean server, and every fault but the rarest."""
     return [each for each in hypotheses() if all(map(_is_likely, each.faults))]
 
 
@@ -86,7 +86,7 @@ def _is_answer(prediction: Prediction, count: int | None) -> bool:
 
 
 class QuickSearch:
-    """What a quick run has not ruled out: by counts, and by prompts once the server shows them."""
+    """The hypotheses that a quick run has not ruled out, by counts, or by prompts if shown."""
 
     def __init__(self, forecaster: Forecaster) -> None:
         self._forecaster = forecaster
@@ -104,9 +104,9 @@ class QuickSearch:
         return any(not each.faults for each in self._remaining)
 
     def next(self, sent_probes: Collection[str]) -> str | None:
-        """The probe that tells most of them apart, then one that confirms the fault of one. The
-        first is no large one: how the server counts is not known yet, and one answer might say
-        that it cost more than the whole run may."""
+        """The probe that tells most of the hypotheses apart; later, one that confirms a fault.
+        The first probe is small: it is unknown how the server counts, and one answer could be
+        counted with more tokens than the whole run may cost."""
         if FIRST not in sent_probes:
             return FIRST
         if not self._remaining:
@@ -116,8 +116,8 @@ class QuickSearch:
         return best or self._confirming(sent_probes)
 
     def _confirming(self, sent_probes: Collection[str]) -> str | None:
-        """A probe that shows the fault of what is left, and few other faults; then one that is much
-        like it and does not show it, as another fault there would."""
+        """A probe that shows the fault that is left, and few other faults; then a similar one that
+        this fault leaves unchanged, while another fault there would change it."""
         server = self._remaining[0]
         if not server.faults or self._prompts_are_shown:
             return None
@@ -128,7 +128,7 @@ class QuickSearch:
         showing = [id for id in changed if not is_mixed(id)]
         new = [id for id in showing if id not in sent_probes]
         if any(fault.fault.replaces_prompt for fault in server.faults):
-            # Any text has some number of tokens: so many different ones are this one's.
+            # Any text has some number of tokens: only several different counts are evidence.
             answers = {_answer(forecast, id) for id in showing if id in sent_probes}
             other = (id for id in new if _answer(forecast, id) not in {*answers, None})
             return next(other, None) if len(answers) < LEAST_WITHOUT_CONTRAST else None
@@ -148,9 +148,9 @@ class QuickSearch:
         return {fault for fault in variants() if id in self._forecaster.touched(fault)}
 
     def narrow(self, observation: Observation) -> None:
-        """Rules out what does not explain this answer."""
+        """Rules out the hypotheses that do not explain this answer."""
         probe, counts = observation.probe, dict[Hypothesis, Counts]()
-        for each in self._remaining:  # of this request alone: most of them go
+        for each in self._remaining:  # only for this request: most are ruled out
             is_forecast, count = self._forecaster.count(each, probe)
             counts[each] = {probe: count} if is_forecast else {}
         fitting = list(still_possible(counts, probe, observation.count))
@@ -162,7 +162,8 @@ class QuickSearch:
             self._remaining = fitting
 
     def _shown_by(self, observation: Observation) -> Callable[[Hypothesis], bool]:
-        """Whether a hypothesis writes what was shown. Many write the same, which is read once."""
+        """Returns a test for whether a hypothesis writes the prompt that was shown. Many write the
+        same one, which is compared once."""
         forecasts = Forecasts(self._forecaster)
         results: dict[tuple[str, str | None], bool] = {}
 
@@ -176,22 +177,22 @@ class QuickSearch:
 
 
 def _answer(counts: Counts | Mapping[str, str | None], id: str) -> Hashable:
-    """What a hypothesis forecasts, as something that can be counted."""
+    """The forecast of a hypothesis as a hashable value."""
     prediction = counts.get(id, "unknown")
     if prediction is None or isinstance(prediction, (int, str)):
         return prediction
     return frozenset(prediction.values())
 
 
-# What can be told apart at all, as mutants tell of tests.
+# The faults that can be told apart at all: mutation testing for the probes.
 
 
 @dataclass(frozen=True)
 class Matrix:
-    """Which faults of a server the probes tell apart.
+    """The faults of a server that the probes tell apart, and those that they do not.
 
-    `alike` are sets of fault ids that all probes answer alike; the empty id is the clean server, so
-    what stands with it cannot be seen. `apart` of `pairs` are told apart.
+    `alike` are sets of fault ids with the same answers to all probes. The empty id is the clean
+    server: faults in a set with it cannot be seen. `apart` of `pairs` are told apart.
     """
 
     server: Hypothesis
@@ -206,8 +207,8 @@ class Matrix:
 
 
 def matrix(server: Hypothesis, forecaster: Forecaster | None = None) -> Matrix:
-    """What the built-in probes tell apart on one clean `server`, of the faults that change any of
-    its prompts: what it does by itself is no fault of it.
+    """The faults that the built-in probes tell apart on one clean `server`. Only faults that change
+    any of its prompts are among them: what a server always does is not a fault there.
 
     `forecaster` has the forecasts for the probes; without one they are made.
     """
@@ -223,7 +224,7 @@ def matrix(server: Hypothesis, forecaster: Forecaster | None = None) -> Matrix:
 
 
 def _changes_any(faulty: Hypothesis, server: Hypothesis, forecaster: Forecaster) -> bool:
-    """Whether any prompt of the two differs. Most do in length, which is looked at first."""
+    """Whether any prompt of the two differs. Counts are compared first: they mostly differ too."""
     if forecaster.counts(faulty) != forecaster.counts(server):
         return True
     return forecaster.prompts(faulty) != forecaster.prompts(server)
@@ -234,7 +235,7 @@ def _row(counts: Counts) -> Hashable:
 
 
 def _alike(rows: Mapping[str, Iterable[Hashable]]) -> list[tuple[str, ...]]:
-    """Ids that share a row with another one."""
+    """The sets of ids that share a row."""
     sharing: dict[Hashable, list[str]] = defaultdict(list)
     for id, own in rows.items():
         for row in own:
@@ -245,5 +246,5 @@ def _alike(rows: Mapping[str, Iterable[Hashable]]) -> list[tuple[str, ...]]:
 
 
 def all_matrices(forecaster: Forecaster | None = None) -> list[Matrix]:
-    """One for each known server. The forecasts are shared."""
+    """The matrix of each known server. The forecasts are shared."""
     return [matrix(server, forecaster) for server in clean_servers()]

@@ -1,8 +1,7 @@
-"""What requests that are not explained have in common, so that each stands in the right group.
+"""Finds what unexplained requests have in common, so that each is reported in the right group.
 
 A text that is added to every system message changes requests about systems, and those about tools
-that have a system message too. The system message is what all of them have, so that is where to
-look.
+that have a system message too. All of them have a system message, so that is where to look.
 """
 
 from __future__ import annotations
@@ -13,10 +12,10 @@ from typing import Any
 from dsv4.profiles.request_changes import messages_in
 from dsv4.profiles.server_requests import Object
 
-# A conversation, from so many messages on, as opposed to a question.
+# A request with so many messages is a conversation; with fewer it is a question.
 TURNS = "turns"
 LEAST_TURNS = 3
-# What a request may have, and the group of faults of it.
+# The aspects that a request may have, and the group of faults that each belongs to.
 ASPECTS: Mapping[str, str] = {
     **dict.fromkeys(("system", "developer"), "system"),
     **dict.fromkeys(("thinking", "chat_template_kwargs"), "thinking"),
@@ -24,14 +23,15 @@ ASPECTS: Mapping[str, str] = {
     **dict.fromkeys(("tools", "tool_choice", "response_format"), "tools"),
     **dict.fromkeys((TURNS, "assistant", "tool", "tool_calls", "reasoning_content"), "history"),
 }
-# Two requests have something in common; one has its own group.
+# At least two requests must have an aspect in common; a single one stays in its own group.
 LEAST_IN_COMMON = 2
-# An aspect is no cause if most requests that have it are as they should be.
+# An aspect is not a cause if most requests that have it are as they should be.
 LEAST_SHARE = 0.5
 
 
 def common_causes(unexplained: Collection[str], requests: Mapping[str, Object]) -> dict[str, str]:
-    """The group of what requests have in common, by their names, for those where anything is.
+    """The group of the aspect that requests have in common, by their names. Requests without one
+    are left out.
 
     `unexplained` names some of the `requests`, which are all that were seen.
     """
@@ -53,13 +53,13 @@ def common_causes(unexplained: Collection[str], requests: Mapping[str, Object]) 
 
 
 def having_each_aspect(requests: Mapping[str, Object]) -> dict[str, set[str]]:
-    """By each aspect, the names of the requests that have it."""
+    """The names of the requests that have each aspect."""
     own = {name: _aspects(body) for name, body in requests.items()}
     return {aspect: {name for name in own if aspect in own[name]} for aspect in ASPECTS}
 
 
 def _aspects(body: Object) -> Collection[Any]:
-    """The fields of a request and of its messages that say something, and the roles."""
+    """The fields of a request and its messages that are not empty, and the roles."""
     messages = messages_in(body)
     fields = {key for each in (body, *messages) for key, value in each.items() if value}
     turns = {TURNS} if len(messages) >= LEAST_TURNS else set()

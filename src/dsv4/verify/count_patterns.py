@@ -1,7 +1,7 @@
-"""What a server makes of every count before it says it: a factor, rounding, a least number.
+"""Changes that a server makes to every count before it reports it: a factor, rounding, a minimum.
 
-A pattern is found where a known server explains all counts with it, and taken away before anything
-else is compared: a bill that is 1.1 times as high is no other prompt.
+A pattern is found where a known server explains all counts with it. It is removed before anything
+else is compared: a bill that is 1.1 times as high is not another prompt.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-# So many different counts must show a pattern. So many that are equal are a least number.
+# At least so many different counts must show a pattern. So many equal ones show a minimum.
 LEAST_SHOWING = 4
 LEAST_EQUAL = 4
-# So many counts must differ by more than one token, which rounding makes of short prompts, and a
-# fault may too.
+# At least so many counts must differ by more than one token. A difference of one may come from
+# rounding a short prompt, or from a fault.
 LEAST_CLEAR = 2
-# Rounding to fewer than so many tokens is none: all counts may be even by chance.
+# A smaller step does not count as rounding: all counts may be even by chance.
 LEAST_STEP = 5
 # Two counts that are multiples of so many tokens are rounded.
 COARSE_STEP = 100
 MOST_DECIMALS = 2
 HIGHEST_FACTOR = 100
 
-# A count of ours, and what the server says.
+# Pairs of our count and the server's.
 Counted = Sequence[tuple[int, int]]
 
 
@@ -42,8 +42,8 @@ ROUNDINGS: Mapping[str, Callable[[Fraction], int]] = {
 
 @dataclass(frozen=True)
 class CountPattern:
-    """A change of counts. `added` is for the requests that have what `where` names. A product is
-    exact, or `inexact` as floats are: 100 times 1.1 is more than 110 there."""
+    """A change of counts. `added` applies to the requests that have what `where` names. Products
+    are exact, or `inexact` as with floats, where 100 times 1.1 is more than 110."""
 
     factor: Fraction = Fraction(1)
     step: int = 1
@@ -54,18 +54,18 @@ class CountPattern:
     inexact: bool = False
 
     def __call__(self, count: int) -> int:
-        """What the server says where it counted so many."""
+        """The number that the server reports for a `count` of its own."""
         product = Fraction(float(self.factor) * count) if self.inexact else self.factor * count
         return max(ROUNDINGS[self.rounding](product / self.step) * self.step, self.least)
 
     @property
     def is_lossy(self) -> bool:
-        """Whether two counts may become one, so that faults cannot be told by them."""
+        """Whether two counts may become equal, so that faults cannot be told apart by them."""
         return self.factor < 1 or self.step > 1 or self.least > 0
 
     @property
     def id(self) -> str:
-        """The finding that says it."""
+        """The id of the finding that reports it."""
         if self.added:
             return "billing-offset"
         if self.least:
@@ -87,7 +87,7 @@ class CountPattern:
 
 
 def likely_patterns(seen: Sequence[int]) -> Iterator[CountPattern]:
-    """The patterns of rounding and of a least number that these counts may have."""
+    """The patterns of rounding and of a minimum that these counts may have."""
     values = set(seen)
     step = math.gcd(*values)
     if step >= (LEAST_STEP if len(values) >= LEAST_SHOWING else COARSE_STEP) and len(values) > 1:
@@ -97,8 +97,8 @@ def likely_patterns(seen: Sequence[int]) -> Iterator[CountPattern]:
 
 
 def factors_of(counted: Counted) -> Iterator[CountPattern]:
-    """The patterns with which all these counts are one number times ours. Each count leaves an
-    interval for it, which is short where the count is high."""
+    """The patterns with which all these counts are our counts times one factor. Each count limits
+    the factor to an interval, which is short where the count is high."""
     changed = {ours: abs(seen - ours) for ours, seen in counted if ours != seen}
     clear = [ours for ours, difference in changed.items() if difference > 1]
     if len(changed) < LEAST_SHOWING or len(clear) < LEAST_CLEAR or any(n < 1 for n, _ in counted):
@@ -116,7 +116,7 @@ def factors_of(counted: Counted) -> Iterator[CountPattern]:
 
 
 _HALF = Fraction(1, 2)
-# By how much the product may be below the count that it is rounded to, and above.
+# The amounts by which a product may be below, and above, the count that it is rounded to.
 _MARGINS = {
     "to the nearest": (_HALF, _HALF),
     "to the nearest even": (_HALF, _HALF),
@@ -126,13 +126,13 @@ _MARGINS = {
 
 
 def plainest_factor(ours: int, seen: int) -> Fraction | None:
-    """The plainest number between two counts' difference and ours, where both were rounded."""
+    """The plainest factor from our difference between two counts to theirs, which were rounded."""
     return _plainest(Fraction(seen - 1, ours), Fraction(seen + 1, ours))
 
 
 def _plainest(low: Fraction | float, high: Fraction | float) -> Fraction | None:
-    """The number with the fewest decimals in an interval; None where there is none that anybody
-    would choose."""
+    """The number with the fewest decimals in an interval; None where none is plain enough to have
+    been chosen as a factor."""
     for decimals in range(MOST_DECIMALS + 1):
         scale = 10**decimals
         number = math.ceil(low * scale)

@@ -1,4 +1,4 @@
-"""What counts mean: are they of this vocabulary, or estimates; with what was cached, or without?"""
+"""Checks of what counts mean: this vocabulary or estimates, with cached tokens or without."""
 
 from __future__ import annotations
 
@@ -13,26 +13,27 @@ from dsv4.verify.count_patterns import COARSE_STEP
 from dsv4.verify.observations import Observation
 from dsv4.verify.probes import PROBES
 
-# Texts whose tokens have very different lengths: no estimate is right for all of them. With their
-# tokens in the vocabulary of V4; the prompts around them are the same for all.
+# Texts whose tokens have very different lengths, so that no estimate is right for all of them, with
+# their number of tokens in the vocabulary of V4. The prompts around them are the same for all.
 _VOCABULARY_TOKENS = {
     **{"count-chinese": 8, "count-code": 17, "count-digits": 14},
     **{"count-emoji": 13, "count-newlines": 8},
 }
 TEXT_TOKENS = {"plain": 1, "count-100": 100, "count-1000": 1000, **_VOCABULARY_TOKENS}
-# So many texts must have other counts than they should before counting itself is doubted.
+# At least so many texts must have wrong counts before counting itself is doubted.
 LEAST_DOUBTS = 3
-# More before the vocabulary is: a proxy that changes texts may change some of them.
+# More are needed to doubt the vocabulary: a proxy that changes texts may change some of them.
 LEAST_OF_OTHER_VOCABULARY = 4
-# By how many tokens an estimate may miss a straight line: it is rounded.
+# The number of tokens by which an estimate may miss a straight line: it is rounded.
 ROUNDING = 2.0
-# So many different counts with a common divisor are rounded; so many equal ones are no counts.
+# So many different counts with a common divisor are rounded; so many equal ones are not counts.
 LEAST_ROUNDED = 6
 LEAST_DIVISOR = 5
 LEAST_CONSTANT = 4
 
 ROUNDED = "counts-estimated"
-# So many conversations that end like another one are counted like it, with so many endings.
+# At least so many conversations must have the same count as others with the same ending, with at
+# least so many endings.
 LEAST_ALIKE = 8
 LEAST_ENDINGS = 3
 
@@ -41,15 +42,15 @@ Counted = Sequence[tuple[str, int]]
 
 @dataclass(frozen=True)
 class UsageReading:
-    """The `observations` by one reading of usage, and the `fault` of a server that means it so."""
+    """The `observations` by one reading of usage, and the `fault` of a server that counts so."""
 
     observations: Sequence[Observation]
     fault: str = ""
 
 
 def usage_readings(observations: Sequence[Observation]) -> list[UsageReading]:
-    """The ways to read what usage says: `prompt_tokens` as they are, and without what was cached,
-    so that both together are the prompt."""
+    """The ways to read usage: `prompt_tokens` is the whole prompt, or only the part that was not
+    cached, so that both numbers together are the prompt."""
     whole = [
         replace(o, count=o.count + o.cached) if o.count is not None and o.cached else o
         for o in observations
@@ -64,7 +65,7 @@ WITHOUT_CACHED = "counts-without-cached"
 
 
 def counting_doubt(observations: Sequence[Observation]) -> tuple[str, str] | None:
-    """The fault of a counter that is none, and what shows it, in words.
+    """The fault of a counter that does not count these tokens, and what shows it, in words.
 
     None where the counts are of this vocabulary, or too few were seen to tell.
     """
@@ -80,7 +81,7 @@ def counting_doubt(observations: Sequence[Observation]) -> tuple[str, str] | Non
 
 
 def _doubt_of_texts(observations: Sequence[Observation]) -> tuple[str, str] | None:
-    # Two servers in turn have two prompts around the same texts. What was cached may be left out.
+    # Two servers in turn have two prompts around the same texts. Cached tokens may be left out.
     counted_texts = [
         (o.probe, count)
         for o in observations
@@ -112,7 +113,7 @@ MEASURES: dict[str, Callable[[str], int]] = {
 
 
 def _estimate(counted: Counted) -> str | None:
-    """What the counts follow from, if from the length of the texts alone."""
+    """The measure of the texts that the counts follow from, if they follow from length only."""
     for name, measure in MEASURES.items():
         if _is_line([(measure(text), n) for text, n in counted]):
             return name
@@ -130,7 +131,7 @@ def _is_line(points: Sequence[tuple[int, int]]) -> bool:
 
 
 def _is_by_script(counted: Counted) -> bool:
-    """Whether letters of ASCII count for so much each, and all others for something else."""
+    """Whether ASCII characters all weigh the same, and all others the same but something else."""
     ascii_only = [(len(text), n) for text, n in counted if text.isascii()]
     others = [(sum(not c.isascii() for c in text), text, n) for text, n in counted]
     if len(ascii_only) < LEAST_CONSTANT or not _is_line(ascii_only):
@@ -144,8 +145,7 @@ def _is_by_script(counted: Counted) -> bool:
 
 
 def repeated_counts(observations: Iterable[Observation]) -> tuple[str, str] | None:
-    """The fault of counts that follow from the end of a request, whatever comes before it, and what
-    shows it, in words."""
+    """The fault of counts that depend only on the end of a request, and what shows it, in words."""
     counted = [
         (o.body, o.count)
         for o in observations
@@ -163,8 +163,8 @@ def repeated_counts(observations: Iterable[Observation]) -> tuple[str, str] | No
 def _shared_endings(
     counted: Iterable[tuple[Object, int]], ending: Callable[[Object], object]
 ) -> dict[str, int]:
-    """The endings that several conversations have, and how many: none of them where requests with
-    one ending have different counts."""
+    """The endings that several conversations have, with the number of conversations. Empty if
+    requests with the same ending have different counts."""
     counts: dict[str, set[int]] = {}
     conversations: dict[str, set[str]] = {}
     for body, count in counted:

@@ -1,4 +1,4 @@
-"""Which requests to send again: an answer that deviates names nothing before it came twice."""
+"""The choice of requests to send again: a deviation must come twice before a fault is named."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from dsv4.verify.verdicts import Explanation, ServerVerdict
 
 MOST_REPEATS = 14
 MOST_REPEATS_QUICKLY = 4
-# So many requests that show one fault are sent again, and as often one that varies.
+# The number of requests sent again for each fault, and the times that a varying one is sent.
 REPEATED_OF_FAULT = 2
 MOST_TIMES = 4
-# So many different requests that show a fault are as good as one that was sent again.
+# So many different requests that show a fault are as good as one that was repeated.
 MOST_ONCE = 3
 
 
@@ -31,8 +31,8 @@ def next_doubts(
     *,
     quick: bool = False,
 ) -> list[Probe]:
-    """The requests to send next, at most so many; none where nothing is in doubt any more. A quick
-    run sends one request again for each fault."""
+    """The requests to send next, at most `most`; empty where nothing is in doubt any more. A quick
+    run repeats one request for each fault."""
     if verdict.outcome in ("void", "nothing seen"):
         return []
     times = Counter(o.probe for o in observations if o.tells)
@@ -50,7 +50,7 @@ def next_doubts(
 def _varying(
     verdict: ServerVerdict, observations: Sequence[Observation], times: Counter[str]
 ) -> list[str]:
-    """What was answered in two ways, once more: the more answers, the surer whose they are."""
+    """Requests that were answered in two ways: more answers tell more surely whose they are."""
     answers: dict[str, set[int | None]] = {}
     for o in observations:
         answers.setdefault(o.probe, set()).add(o.count)
@@ -64,7 +64,7 @@ def _varying(
 def _deviating(
     verdict: ServerVerdict, times: Counter[str], forecaster: Forecaster, repeated: int
 ) -> Iterable[str]:
-    """What was answered once and is not explained, or shows a fault. The plainest comes first."""
+    """Requests that were answered once and are unexplained or show a fault; the plainest first."""
     plainest = {id: sum(id in forecaster.touched(fault) for fault in variants()) for id in times}
     unexplained = [each.probe for each in verdict.unexplained]
     yield from sorted((id for id in unexplained if times[id] == 1), key=plainest.__getitem__)
@@ -78,8 +78,8 @@ def _deviating(
 
 
 def _confirming(verdict: ServerVerdict, times: Counter[str], forecaster: Forecaster) -> list[Probe]:
-    """A second request for each fault that only one shows, and two for one that only refusals
-    do, or requests with everything in them."""
+    """A second request for each fault that only one request shows. Two requests for a fault that is
+    shown only by refusals, or only by requests with everything in them."""
     probes: list[Probe] = []
     for id, showing in verdict.shown_by.items():
         ids = [each for each in showing if not is_mixed(each)]
@@ -96,8 +96,8 @@ def _confirming(verdict: ServerVerdict, times: Counter[str], forecaster: Forecas
 def _counted_otherwise(
     best: Hypothesis, times: Counter[str], forecaster: Forecaster
 ) -> Iterator[Probe]:
-    """New requests that a server answers, and would not without its faults, or with another
-    count."""
+    """New requests that a server answers, but without its faults would refuse or count
+    differently."""
     for probe in TELLING:
         forecast = forecaster.count(best, probe.id)
         is_new = forecast != forecaster.count(best.without_faults, probe.id) and not times[probe.id]
@@ -108,7 +108,7 @@ def _counted_otherwise(
 def _telling_apart(
     verdict: ServerVerdict, times: Counter[str], forecaster: Forecaster
 ) -> list[Probe]:
-    """The request that tells most of the explanations apart which are as good."""
+    """The request that tells most of the equally good explanations apart."""
     explanations = [verdict.best, *verdict.alternatives]
     if verdict.outcome != "explained" or len(explanations) < 2:
         return []
@@ -125,8 +125,8 @@ def _telling_apart(
 def possible_answers(
     explanations: Sequence[Explanation | None], probe: Probe, forecaster: Forecaster
 ) -> set[Hashable]:
-    """The answers that there may be; none where one of them is not known, or is a refusal, which
-    would say little."""
+    """The possible answers. Empty where one of them is unknown, or is a refusal, which would say
+    little."""
     answers: set[Hashable] = set()
     for each in filter(None, explanations):
         _, count = forecaster.count(each.hypothesis, probe.id)

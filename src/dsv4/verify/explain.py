@@ -33,13 +33,13 @@ from dsv4.verify.verdicts import Explanation, Outcome, ServerVerdict
 
 # A text of unknown length explains any one count. Three that agree are evidence.
 LEAST_OF_UNKNOWN_LENGTH = 3
-# Fewer observations than these are those of a quick run.
+# A run with fewer observations is a quick one.
 LEAST_OF_A_RUN = 12
 
-# More explanations than these are what few requests leave open: their names do not matter yet.
+# With more explanations than these, too few requests were seen: their names do not matter yet.
 MOST_COMPARED = 24
 
-# The faults whose limits are searched, and over how many characters one token may reach.
+# The faults whose limits are searched, and the most characters that one token may have.
 LIMITS = ("long-texts-truncated", "results-truncated")
 WORD = 8
 
@@ -54,10 +54,10 @@ def explain(
     """The servers that explain all `observations`, the simplest first.
 
     Observations may be in any order, and any part of what a run would give.
-    `forecaster` has the forecasts for all requests that were seen, and keeps those that it makes;
-    without one they are made with the bundled vocabulary. `preferred` are profiles that the server
-    itself names, `dialect` is what its address tells, a key of `dsv4.DIALECTS`: of explanations
-    that are as good, theirs come first.
+    `forecaster` makes the forecasts for all requests that were seen, and keeps them; without one
+    they are made with the bundled vocabulary. `preferred` are profiles that the server itself
+    names; `dialect` is the one that its address tells, a key of `dsv4.DIALECTS`. Of equally good
+    explanations, theirs come first.
     """
     telling = [o for o in observations if o.tells and o.body is not None]
     if not telling:
@@ -118,7 +118,7 @@ class _Search:
         )
 
     def _first_of(self, *levels: Callable[[], Iterator[Explanation]]) -> ServerVerdict | None:
-        """What the first of these levels explains."""
+        """The verdict of the first of these levels that explains enough; None if none does."""
         for level in levels:
             enough = filter(self._explains_enough, level())
             explanations = _simplest(enough, self._fits, self._preferred, self._dialect)
@@ -133,8 +133,8 @@ class _Search:
 
     def _one_fault_by_refusals(self) -> Iterator[Explanation]:
         """One fault of these servers that explains the refusals too; or another format altogether,
-        which a server may write that refuses as none of these does. Refusals of one kind have many
-        reasons, those of several may tell the server, or one of these refuses more than it used
+        whose server refuses as none of these does. Refusals of one kind have many possible reasons.
+        Refusals of several kinds may identify the server, or one of these refuses more than it used
         to."""
         yield from self._one_fault(self._by_counts)
         kinds = {
@@ -150,21 +150,21 @@ class _Search:
             yield from self._open()
 
     def _open(self) -> Iterator[Explanation]:
-        """Clean servers by their counts alone: what was refused is left open."""
+        """Clean servers by their counts only: refusals are left open."""
         most = max(map(self._fits.explained_refusals, self._by_counts))
         for server in self._by_counts:
             if self._fits.explained_refusals(server) == most:
                 yield Explanation(server, ())
 
     def _by_request(self) -> ServerVerdict | None:
-        """Two known servers, of which the request says which answers."""
+        """The verdict that two known servers answer, depending on the request; None if not."""
         pair = two_servers(self._fits, LEAST_BY_REQUEST)
         reason = "every count is one of theirs; which of them answers depends on the request"
         return None if pair is None else self._of_two(pair, reason)
 
     def with_pattern(self, pattern: CountPattern) -> ServerVerdict:
-        """What explains counts that have this pattern. Rounded ones are not to be believed: they
-        say which servers it may be, and not which faults they have."""
+        """The verdict for counts that have this pattern. Rounded counts cannot be believed: they
+        tell which servers it may be, but not which faults they have."""
         verdict = self.verdict() if not pattern.is_lossy else self._first_of(self._open)
         assert verdict is not None
         if pattern.step > 1:
@@ -172,8 +172,8 @@ class _Search:
         return replace(verdict, pattern=pattern)
 
     def with_any_pattern(self, verdict: ServerVerdict) -> ServerVerdict:
-        """A verdict that explains little, or a better one with a pattern: a least number, a factor
-        of a server that has faults, or a number that is added to some requests."""
+        """A verdict that explains little, or a better one with a pattern: a minimum, a factor of a
+        server that has faults, or a number that is added to some requests."""
         for pattern in late_patterns(self._fits):
             fits = Fits(self._observations, self._fits.forecasts.with_pattern(pattern))
             search = _Search(fits, self._preferred, self._dialect)
@@ -199,7 +199,7 @@ class _Search:
         return [] if self._explained_by_completions(different) else different
 
     def _explained_by_completions(self, probes: Sequence[str]) -> bool:
-        """Whether the answers to these differ by no more than the tokens of the completions."""
+        """Whether the answers to these requests differ only by the tokens of the completions."""
         for probe in probes:
             own = [o for o in self._observations if o.probe == probe and not o.refused]
             if len({(o.count or 0) - o.completion_tokens for o in own}) > 1:
@@ -207,8 +207,8 @@ class _Search:
         return True
 
     def _explains_enough(self, each: Explanation) -> bool:
-        """A hypothesis without a forecast for some requests must explain more than any clean server
-        does: of nothing that it forecasts, nothing is wrong."""
+        """Whether a hypothesis explains enough. One without a forecast for some requests must
+        explain more than any clean server: where it forecasts nothing, it cannot be wrong."""
         hypothesis = each.hypothesis
         known = [
             o for o in self._observations if self._fits.forecasts.prediction(hypothesis, o.probe)[0]
@@ -225,7 +225,7 @@ class _Search:
 
     @cached_property
     def _explained_by_clean(self) -> int:
-        """How many observations any clean server explains."""
+        """The largest number of observations that a clean server explains."""
         servers = self._fits.forecasts.servers()
         return max(sum(self._fits.explains(s, o) for o in self._observations) for s in servers)
 
@@ -255,7 +255,7 @@ class _Search:
             yield from filter(None, map(self._matched, self._pairs_of_faults(server)))
 
     def _pairs_of_faults(self, server: Hypothesis) -> Iterator[Hypothesis]:
-        """The pairs of faults that are not ruled out by what each does by itself.
+        """The pairs of faults that are not ruled out by the effect of each by itself.
 
         Sets of observations are bits of a number. Where only one fault of a pair has to do with a
         request, that fault must explain it by itself.
@@ -274,7 +274,7 @@ class _Search:
                 yield server.having(one, other)
 
     def _faults_of_proxies(self) -> Iterator[Explanation]:
-        """Three faults, as a proxy has them that rewrites much."""
+        """Explanations with three faults, as of a proxy that rewrites much."""
         for server in self._fits.forecasts.servers():
             for hypothesis in (server.having(*faults) for faults in KNOWN_TOGETHER):
                 if self._fits.exact(hypothesis):
@@ -346,7 +346,7 @@ class _Search:
         return False
 
     def _constant(self, hypothesis: Hypothesis, free: Sequence[Observation]) -> int:
-        """By how many tokens all of these differ from their forecasts; 0 if not by the same."""
+        """The number of tokens by which all of these differ from the forecasts; 0 if it varies."""
         difference: int | None = None
         counted: set[str] = set()
         for observation in free:
@@ -387,15 +387,15 @@ class _Search:
             yield Explanation(hypothesis, faults, added)
 
     def _mostly_fails(self, server: Hypothesis, observations: Sequence[Observation]) -> bool:
-        """Whether a clean server explains few of these. A number that is added to all counts is
-        seen in most of them: where it is not, it only makes up for a fault that is none."""
+        """Whether a clean server explains few of these. A number that is added to all counts shows
+        in most of them; where it does not, it only compensates for a wrongly assumed fault."""
         counted = [o for o in observations if o.count is not None]
         failed = self._fits.failed(server)
         return sum(o.probe in failed for o in counted) * 2 >= len(counted)
 
     def _shows_plainly(self, hypothesis: Hypothesis) -> bool:
-        """Whether the faults change another count than that of the request that has everything in
-        it: with any number added, that one alone would say whatever it is asked."""
+        """Whether the faults change the count of a request besides the one that has everything in
+        it. That one by itself would agree with any faults, given a suitable added number."""
         clean = hypothesis.without_faults
         predict = self._fits.forecasts.prediction
         return any(
@@ -413,7 +413,7 @@ class _Search:
         ]
         return Fits(corrected, self._fits.forecasts)
 
-    # What comes of it.
+    # From explanations to a verdict.
 
     def _explained(self, explanations: Sequence[Explanation]) -> ServerVerdict:
         fits = self._fits
@@ -453,9 +453,9 @@ class _Search:
         return is_short and two_servers(self._fits, 1) is not None
 
     def _by_prompts(self, explanations: Sequence[Explanation]) -> list[list[Explanation]]:
-        """Explanations, those together that are one server by several names, the usual one first.
-        A rarer form of a fault may come to another fault: SGLang's template has no effort, so that
-        a default of it there is nothing but thinking by default."""
+        """Sets of explanations that are one server under several names, the usual name first. A
+        rarer form of a fault may amount to another fault: SGLang's template has no effort, so that
+        a default effort there is nothing but thinking by default."""
         sets: list[list[Explanation]] = []
         compared = explanations if len(explanations) <= MOST_COMPARED else ()
         for each in explanations:
@@ -472,10 +472,10 @@ class _Search:
         return is_one_form and self._fits.forecasts.are_same(first, other)
 
     def _nearest(self) -> ServerVerdict:
-        """What leaves least unexplained. Nothing is named that is not certain."""
+        """The verdict that leaves least unexplained. Only certain faults are named."""
         best, *others = nearest(self._fits, self._preferred)
         if best.faults and not any(self._fits.showing(best, id) for id in best.faults):
-            # Only refusals speak for them, which whatever else is wrong would explain as well.
+            # Only refusals speak for them, and anything else wrong would explain those as well.
             best, others = Explanation(best.hypothesis.without_faults, ()), []
         acting = self._fits.acting(best)
         if len(self._fits.explained_by(best)) * 2 < len(self._observations):
@@ -491,14 +491,14 @@ class _Search:
         )
 
     def _varied(self, varying: Sequence[str]) -> ServerVerdict:
-        """One request was answered in two ways: by two servers, or nobody knows why."""
+        """The verdict where a request was answered in two ways: by two servers, or unexplained."""
         reason = f"{', '.join(varying)}: answered in more than one way"
         pair = two_servers(self._fits, LEAST_OF_ONE_SERVER)
         return self._jittering(varying, reason) if pair is None else self._of_two(pair, reason)
 
     def _jittering(self, varying: Sequence[str], reason: str) -> ServerVerdict:
-        """Counts that vary say little: one finding, and no other of requests that are off by no
-        more than those that were answered in two ways."""
+        """The verdict for counts that vary, which say little. There is one finding for all of them,
+        and none for requests that are off by no more than those answered in two ways."""
         seen = [
             [o.count for o in self._observations if o.probe == id and o.count] for id in varying
         ]
@@ -534,7 +534,7 @@ class _Search:
 
 
 def _judged(outcome: Outcome, fits: Fits, best: Explanation, **values: Any) -> ServerVerdict:
-    """What an explanation comes to, with what is known of it besides."""
+    """The verdict of an explanation, with the values that follow from its fits."""
     usual: dict[str, Any] = {
         "explained": len(fits.explained_by(best)),
         "of": len(fits.observations),
@@ -546,8 +546,8 @@ def _judged(outcome: Outcome, fits: Fits, best: Explanation, **values: Any) -> S
 
 
 class _FitsOfFault:
-    """Which observations a fault explains by itself, as far as it was asked: a forecast that no
-    pair needs is not made."""
+    """The observations that a fault explains by itself. Only those that were asked for are tested,
+    so that a forecast that no pair needs is not made."""
 
     def __init__(self, fits: Fits, server: Hypothesis, fault: FaultVariant, clean: int) -> None:
         self._fits, self._hypothesis, self._clean = fits, server.having(fault), clean
@@ -555,7 +555,7 @@ class _FitsOfFault:
         self._tested_bits = self._failing = 0
 
     def all_of(self, wanted: int) -> bool:
-        """Whether it explains all of these. What the clean server does not is asked first."""
+        """Whether it explains all of these; tests those first that the clean server does not."""
         if self._any_length:
             return True
         for bits in (wanted & ~self._clean, wanted & self._clean):
@@ -565,7 +565,7 @@ class _FitsOfFault:
         return not wanted & self._failing
 
     def _ask(self, bits: int) -> None:
-        """Until one fails."""
+        """Tests these observations until one fails."""
         while bits:
             bit = bits & -bits
             bits ^= bit
@@ -587,7 +587,7 @@ def _names(observations: Iterable[Observation]) -> tuple[str, ...]:
 def _with_injections(
     best: Explanation, faults: Iterable[str], acting: frozenset[TextPlace]
 ) -> tuple[str, ...]:
-    """The faults, with the injections that are not this server's own way."""
+    """The faults, with injections, unless this server is known to let special tokens act."""
     if best.hypothesis.server.special_text_acts:
         return tuple(sorted(faults))
     return tuple(sorted({*faults, *(f"inject-{place}" for place in acting)}))
@@ -603,8 +603,8 @@ _COMMON = Counter({profile: n for n, profile in enumerate(_RAREST_FIRST, 1)})
 def _simplest(
     explanations: Iterable[Explanation], fits: Fits, preferred: Sequence[str], dialect: str | None
 ) -> list[Explanation]:
-    """Each explanation once, in a fixed order: those that explain most first, then what the server
-    itself and its address say, then as servers are common."""
+    """Each explanation once, in a fixed order: by how much it explains, then by what the server and
+    its address say, then by how common the server is."""
     unique: dict[tuple[str, str, tuple[str, ...]], Explanation] = {}
     for each in explanations:
         key = each.hypothesis.profile, each.hypothesis.texts, each.faults

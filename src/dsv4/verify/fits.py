@@ -1,4 +1,4 @@
-"""Which observations a hypothesis explains, which it contradicts, and which show a fault of it."""
+"""The observations that a hypothesis explains, that it contradicts, and that show its faults."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from dsv4.verify.probes import is_mixed
 from dsv4.verify.prompt_matches import LONGEST_STAND_IN, is_shown
 from dsv4.verify.verdicts import Explanation, Mismatch
 
-# A fault is named when so many requests show it, of which none is a refusal: whatever makes a
-# request wrong has it refused. In fewer, what nobody listed may look like it, and in a request that
-# has everything in it.
+# A fault is named when at least so many requests show it. Refusals do not count: anything wrong
+# with a request may have it refused. In fewer requests, or in one that has everything in it, an
+# unlisted fault may look like this one.
 LEAST_SHOWING = 2
-# Where no request is there that the fault leaves as it is, or it shows in refusals, so many.
+# The same limit where every request is changed by the fault, or where it shows in refusals.
 LEAST_WITHOUT_CONTRAST = 3
 
 
 class Fits:
-    """Which of the `observations` a hypothesis explains.
+    """Tells which of the `observations` a hypothesis explains.
 
-    A hypothesis has no forecast for some requests. It does not contradict what was seen of them,
-    and does not explain it.
+    A hypothesis has no forecast for some requests. It neither contradicts nor explains what was
+    seen of them.
     """
 
     def __init__(self, observations: Sequence[Observation], forecasts: Forecasts) -> None:
@@ -67,7 +67,7 @@ class Fits:
         ]
 
     def added_to(self, each: Explanation, observation: Observation) -> int:
-        """How many tokens an explanation adds to this count."""
+        """The number of tokens that an explanation adds to this count."""
         return each.added_to(observation.probe, self.forecasts.touched)
 
     def failed(self, server: Hypothesis) -> frozenset[str]:
@@ -78,8 +78,8 @@ class Fits:
         return self._failing[server]
 
     def exact(self, hypothesis: Hypothesis) -> bool:
-        """Whether nothing is contradicted. Most hypotheses fail where the clean server does: that
-        is looked at first."""
+        """Whether nothing is contradicted. Most hypotheses fail where the clean server does: those
+        observations are tested first."""
         server = hypothesis.without_faults
         return all(self.fits(hypothesis, o) for o in self.hardest_first(server))
 
@@ -88,7 +88,7 @@ class Fits:
         return all(self.fits(hypothesis, o) for o in self.observations if o.count is not None)
 
     def explained_refusals(self, hypothesis: Hypothesis) -> int:
-        """How many refusals a hypothesis forecasts."""
+        """The number of refusals that a hypothesis forecasts."""
         return sum(o.count is None and self.explains(hypothesis, o) for o in self.observations)
 
     def hardest_first(self, server: Hypothesis) -> Sequence[Observation]:
@@ -97,11 +97,11 @@ class Fits:
         return self._order[server]
 
     def bits(self, holds: Callable[[Observation], bool]) -> int:
-        """The observations of which something holds, as bits of a number."""
+        """The observations for which a condition holds, as bits of a number."""
         return sum(1 << n for n, observation in enumerate(self.observations) if holds(observation))
 
     def mismatches(self, each: Explanation) -> Iterator[Mismatch]:
-        """What an explanation contradicts."""
+        """The observations that an explanation contradicts."""
         server = each.hypothesis
         for observation in self.observations:
             if self.fits(server, observation, self.added_to(each, observation)):
@@ -110,12 +110,12 @@ class Fits:
             expected = usual_count(prediction, server.server.special_text_acts)
             yield Mismatch(observation.probe, expected, observation.count)
 
-    # What shows a fault.
+    # Evidence for a fault.
 
     def showing(self, each: Explanation, id: str) -> list[Observation]:
         """The observations that an explanation forecasts, and would not without this fault.
-        Refusals show that something is wrong, and not what: so only a fault that is a refusal is
-        shown by them, and not by those of a server that may have failed."""
+        Refusals show that something is wrong, but not what. So they show only a fault that is
+        itself a refusal, and only if the server has not simply failed."""
         without, refuses = _without(each, id), FAULTS[id].refuses
         return [
             o
@@ -125,7 +125,8 @@ class Fits:
         ]
 
     def is_shown(self, each: Explanation, id: str) -> bool:
-        """Whether enough requests show a fault, and one like them does not; or a prompt does."""
+        """Whether a shown prompt, or enough requests, show a fault. More requests are needed if no
+        other one is left unchanged, or if the fault shows in refusals."""
         showing = self.showing(each, id)
         if any(o.shows_prompt for o in showing):
             return True
@@ -154,7 +155,7 @@ class Fits:
 
 
 def _without(each: Explanation, id: str) -> Explanation:
-    """The same explanation without one of its faults, and without what that adds."""
+    """The same explanation without one of its faults and the tokens that this fault adds."""
     others = tuple(fault for fault in each.hypothesis.faults if fault.id != id)
     adds = any(fault.id == id and fault.fault.any_length for fault in each.hypothesis.faults)
     hypothesis = replace(each.hypothesis, faults=others)
@@ -170,7 +171,7 @@ def _is_count(prediction: Prediction, tokens: int | None, added: int) -> bool:
 
 
 def usual_count(prediction: Prediction, acts: bool) -> int | None:
-    """One number where a text spells tokens: as this server is known to count them."""
+    """The count as one number. Where a text spells special tokens, they act if `acts`."""
     if prediction is None or isinstance(prediction, int):
         return prediction
     return prediction[max(prediction, key=len) if acts else frozenset()]

@@ -1,4 +1,4 @@
-"""The forecasts of a search, made when they are asked for."""
+"""The forecasts of a search, made when they are needed."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from dsv4.verify.verdicts import Explanation
 
 
 class Forecasts:
-    """What hypotheses forecast of requests, as a server says it whose counts have a `pattern`. Each
-    prompt is made once."""
+    """The forecasts of hypotheses for requests, as a server reports them whose counts have a
+    `pattern`. Each prompt is made once."""
 
     def __init__(
         self,
@@ -28,13 +28,13 @@ class Forecasts:
         return self._servers
 
     def with_one_fault(self, server: Hypothesis, needed: frozenset[str]) -> Iterator[Hypothesis]:
-        """The server with each fault that has to do with all requests that it is needed for."""
+        """The server with each fault that may change all of the requests in `needed`."""
         for fault in variants():
             if needed <= self.touched(fault):
                 yield server.having(fault)
 
     def further_faults(self, base: Hypothesis) -> Iterator[FaultVariant]:
-        """Each fault that goes with those that a hypothesis has."""
+        """Each fault that can be combined with those that a hypothesis has."""
         for fault in variants():
             if fault.id not in base.ids and not (base.faults and fault.fault.replaces_prompt):
                 yield fault
@@ -43,7 +43,7 @@ class Forecasts:
         return self._forecaster.touched(fault)
 
     def prediction(self, hypothesis: Hypothesis, id: str) -> tuple[bool, Prediction]:
-        """Whether anything is known of the prompt, and the count."""
+        """Whether there is a forecast, and its count."""
         is_forecast, count = self._forecaster.count(hypothesis, id)
         if self._pattern is None or count is None:
             return is_forecast, count

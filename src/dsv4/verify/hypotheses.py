@@ -1,4 +1,4 @@
-"""Hypotheses: what a server might do with a request, as values, and what follows for its counts."""
+"""Hypotheses about what a server does with a request, as values, and the counts that follow."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from dsv4.profiles.text_shields import TextPlace, shielded
 from dsv4.verify.probes import FOLLOW_UPS, PROBES, requests_of_probes
 from dsv4.verify.token_counts import PromptCounter, places_in
 
-# What other servers write for the dialect that they call "v4".
+# The dialect that other servers write under the name "v4".
 SERVED_NAMES = {"v4": "v4-0731"}
 
 
@@ -68,9 +68,9 @@ class Hypothesis:
         return Hypothesis(self.profile, self.dialect, together)
 
     def prompt(self, body: Object, write: PromptWriter | None = None) -> str:
-        """The prompt of a `body` that has marks in what callers spelled, with these marks. Raises
-        `EncodeError` for a refusal and `Unpredictable` where nobody knows it. `write` writes what
-        is not faulty of it."""
+        """The prompt of a `body` in which special tokens spelled by callers are marked; the marks
+        stay. Raises `EncodeError` for a refusal and `Unpredictable` where the prompt cannot be
+        known. `write` writes the prompt before faults change it."""
         return shielded_prompt(body, self.server, self.dialect, self.faults, write)
 
     def __str__(self) -> str:
@@ -84,7 +84,7 @@ def clean_servers() -> list[Hypothesis]:
         Hypothesis(profile.name, dialect)
         for profile in (*PROFILES.values(), GATEWAY)
         for dialect in profile.dialects
-        if dialect not in profile.writes_as  # which is one hypothesis, not two
+        if dialect not in profile.writes_as  # two names of one hypothesis
     ]
 
 
@@ -95,16 +95,17 @@ def hypotheses() -> Iterator[Hypothesis]:
         yield from (server.having(fault) for fault in variants())
 
 
-# A count; by the places whose special tokens act where the texts spell some; None for a refusal.
+# A forecast: a count; where texts spell special tokens, counts by the places where those act; None
+# for a refusal.
 SpelledCounts: TypeAlias = Mapping[frozenset[TextPlace], int]
 Prediction: TypeAlias = int | SpelledCounts | None
-# By the ids of requests.
+# Forecasts by the ids of requests.
 Counts: TypeAlias = Mapping[str, Prediction]
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a hypothesis says of one request: a prompt, or a refusal, and the count that follows."""
+    """The forecast of a hypothesis for one request: a prompt or a refusal, and its count."""
 
     prompt: str | None
     count: Prediction
@@ -114,8 +115,8 @@ REFUSED = Forecast(None, None)
 
 
 class _WrittenOnce:
-    """Prompts of servers, each written once: faults of the prompt leave the body as it is, and
-    many others make the same of it."""
+    """Prompts of servers, each written once: faults of the prompt leave the body as it is, and many
+    other faults change it to the same body."""
 
     def __init__(self) -> None:
         self._prompts: dict[tuple[str, str, str], str | EncodeError] = {}
@@ -134,7 +135,7 @@ class _WrittenOnce:
 
 
 class _TouchedRequests(dict[FaultVariant, frozenset[str]]):
-    """The ids of the requests that each fault has to do with, which are looked for once."""
+    """The ids of the requests that each fault may change, found once."""
 
     def __init__(self, bodies: Mapping[str, Object]) -> None:
         self._bodies = bodies
@@ -149,8 +150,8 @@ class _TouchedRequests(dict[FaultVariant, frozenset[str]]):
 class Forecaster:
     """Forecasts of hypotheses for requests. Each prompt is made once, and counted once.
 
-    Requests are known by an id. Where all probes are among them, what may follow them has forecasts
-    too. None in place of a forecast: nobody can know the prompt.
+    Requests are known by an id. If all probes are among them, there are also forecasts for the
+    requests that may follow. None in place of a forecast means that the prompt cannot be known.
     """
 
     def __init__(
@@ -166,9 +167,9 @@ class Forecaster:
         self._write = _WrittenOnce()
 
     def forecast(self, hypothesis: Hypothesis, id: str) -> Forecast | None:
-        """What a `hypothesis` says of the request with this `id`. None: nobody knows.
+        """The forecast of a `hypothesis` for the request with this `id`; None if it is unknown.
 
-        Faults that have nothing to do with it are left out: many hypotheses share a forecast.
+        Faults that cannot change the request are left out, so many hypotheses share a forecast.
         """
         needed = self.needed(hypothesis, id)
         key = needed.profile, needed.dialect, needed.faults, id
@@ -185,7 +186,7 @@ class Forecaster:
         return self.requests[id] if id in self.requests else self._follow_ups[id]
 
     def needed(self, hypothesis: Hypothesis, id: str) -> Hypothesis:
-        """A `hypothesis` with those of its faults alone that have to do with the request `id`."""
+        """A `hypothesis` with only those of its faults that may change the request `id`."""
         touched = self._touched  # millions of times in a run, where nothing simple explains it
         faults = tuple([fault for fault in hypothesis.faults if id in touched[fault]])
         if len(faults) == len(hypothesis.faults):
@@ -193,13 +194,12 @@ class Forecaster:
         return Hypothesis(hypothesis.profile, hypothesis.dialect, faults)
 
     def count(self, hypothesis: Hypothesis, id: str) -> tuple[bool, Prediction]:
-        """Whether anything is known of the prompt that a `hypothesis` makes of the request with
-        this `id`, and its count."""
+        """Whether a `hypothesis` has a forecast for the request with this `id`, and its count."""
         forecast = self.forecast(hypothesis, id)
         return (False, None) if forecast is None else (True, forecast.count)
 
     def counts(self, hypothesis: Hypothesis) -> Counts:
-        """The counts that a `hypothesis` forecasts, by the ids of requests, where it does."""
+        """The counts that a `hypothesis` forecasts, by the ids of requests that have a forecast."""
         if hypothesis not in self._counts:
             counts = {id: self.count(hypothesis, id) for id in self.requests}
             self._counts[hypothesis] = {
@@ -213,7 +213,7 @@ class Forecaster:
         return {id: each.prompt for id, each in forecasts.items() if each is not None}
 
     def touched(self, fault: FaultVariant) -> frozenset[str]:
-        """The requests of which a `fault` can change what becomes, on whatever server."""
+        """The ids of the requests whose prompts a `fault` may change, on any server."""
         return self._touched[fault]
 
     def _new(self, hypothesis: Hypothesis, body: Object) -> Forecast | None:

@@ -1,4 +1,4 @@
-"""Differences that are known: those of an earlier report, or that somebody allows."""
+"""Known differences: those of an earlier report, and those that the user allows."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from dsv4.verify.server_findings import ServerFinding, Standing
 def with_known(
     report: VerifyReport, allowed: Collection[str] = (), baseline: Mapping[str, Any] | None = None
 ) -> VerifyReport:
-    """The report in which what is known differs, and is no fault: findings with an `allowed` id,
-    and those that the `baseline` has, which is an earlier report as JSON has it."""
+    """The report in which known faults are only differences: findings with an `allowed` id, and
+    those that are in the `baseline`, an earlier report as JSON."""
     before = set(_keys(baseline or {}))
     findings = tuple(
         _as_difference(f, f.id in allowed or _key(vars(f)) in before) for f in report.findings
@@ -46,6 +46,7 @@ def _keys(report: Mapping[str, Any]) -> Iterable[tuple[str, ...]]:
 
 
 def _key(finding: Mapping[str, Any]) -> tuple[str, ...]:
-    """What is not explained is known by its request: another one may be something else."""
+    """The fields that identify a finding. An unexplained one is identified by its request too,
+    because another request may be wrong for another reason."""
     names = ("id", "group", "probe") if finding.get("id") == "not-explained" else ("id", "group")
     return tuple(str(finding.get(name)) for name in names)

@@ -1,4 +1,4 @@
-"""Where nothing explains everything: the server that leaves least unexplained, or two in turn."""
+"""The server that leaves least unexplained if none explains everything; or two in turn."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from dsv4.verify.fits import Fits, usual_count
 from dsv4.verify.hypotheses import Hypothesis
 from dsv4.verify.verdicts import Explanation
 
-# A fault belongs to the nearest server if it explains so many requests more, ...
+# A fault belongs to the nearest server if it explains at least so many requests more, ...
 LEAST_GAIN = 2
-# ... and if hardly anything is left unexplained: one part of so many of all requests, and of those
-# that the clean server leaves. Faults that explain a half of them are no nearer than none.
+# ... and if at most one in so many of all requests is left unexplained, ...
 LEAST_SHARE = 10
-# A second fault is looked for where the first leaves one part of so many.
+# (a second fault is looked for if the first leaves at most one in so many)
 LEAST_PROMISE = 4
+# ... and at most one in so many of those that the clean server leaves.
 LEAST_RELIEF = 2
-# Servers that answer in turn are told apart by what each alone explains.
+# Servers that answer in turn are told apart by the counts that only one of them explains.
 LEAST_OF_ONE_SERVER = 2
-# More where no request was answered in two ways: what is changed may look like another server.
+# More if no request was answered in two ways: a changed request may look like another server.
 LEAST_BY_REQUEST = 5
 
 
 def nearest(fits: Fits, preferred: Sequence[str] = ()) -> list[Explanation]:
-    """The servers that leave least unexplained, with the faults that leave less; the likeliest
+    """The servers that leave least unexplained, with the faults that leave even less; the likeliest
     first. `preferred` are profiles that the server itself names, which breaks ties."""
     servers = fits.forecasts.servers()
     likeliest = max(
@@ -53,7 +53,7 @@ def nearest(fits: Fits, preferred: Sequence[str] = ()) -> list[Explanation]:
 def _with_one_more(
     fits: Fits, bases: Iterable[Hypothesis], preferred: Sequence[str]
 ) -> list[Hypothesis]:
-    """The hypotheses with one fault more that explain most, all of them if several do as much."""
+    """The hypotheses with one more fault that explain most; several if they explain as much."""
     best: list[Hypothesis] = []
     most = 0
     touched = {fault: _touched_by(fits, fault) for fault in variants()}
@@ -64,7 +64,7 @@ def _with_one_more(
             if o.count is not None and fits.explains(base, o)
         }
         for fault in fits.forecasts.further_faults(base):
-            # What a fault has nothing to do with is explained as it was.
+            # Requests that the fault cannot change are explained as before.
             untouched = len(own - touched[fault])
             least = max(most, len(own) + LEAST_GAIN)
             if untouched + len(touched[fault]) < least:
@@ -79,7 +79,7 @@ def _with_one_more(
 
 
 def _touched_by(fits: Fits, fault: FaultVariant) -> frozenset[int]:
-    """Where the counts stand that a fault has to do with."""
+    """The positions of the counts that a fault may change."""
     touched = fits.forecasts.touched(fault)
     return frozenset(
         n for n, o in enumerate(fits.observations) if o.probe in touched and o.count is not None
@@ -87,19 +87,19 @@ def _touched_by(fits: Fits, fault: FaultVariant) -> frozenset[int]:
 
 
 def _explained(fits: Fits, hypothesis: Hypothesis) -> int:
-    """How many counts a hypothesis explains: a refusal has many reasons."""
+    """The number of counts that a hypothesis explains. Refusals have many reasons: left out."""
     return sum(o.count is not None and fits.explains(hypothesis, o) for o in fits.observations)
 
 
 def _alike(fits: Fits, server: Hypothesis) -> int:
-    """How many counts are off by the same number, which may be none: a text that is added to
-    every request changes all of them."""
+    """The number of counts that are off by the same amount, which may be 0: a text that is added
+    to every request changes all of them."""
     return max(Counter(off_by(fits, server).values()).values(), default=0)
 
 
 def off_by(fits: Fits, server: Hypothesis) -> dict[str, int]:
-    """By the names of requests, how many tokens more were counted than a server would have; the
-    last answer of each. One that it would have refused is not among them."""
+    """By the names of requests, the tokens that were counted beyond what this server would count,
+    in the last answer to each. Requests that the server would refuse are left out."""
     off: dict[str, int] = {}
     for observation in fits.observations:
         _, prediction = fits.forecasts.prediction(server, observation.probe)
@@ -109,12 +109,12 @@ def off_by(fits: Fits, server: Hypothesis) -> dict[str, int]:
     return off
 
 
-# Counts that vary, and nobody knows why.
+# Counts that vary for an unknown reason.
 
 
 def nearest_of_varying(fits: Fits, spread: int) -> list[tuple[Hypothesis, frozenset[str]]]:
-    """The servers whose counts are nearest to those that vary, and the requests that are off by no
-    more than the `spread` of what was seen, which is of few answers, and may be twice as wide."""
+    """The servers whose counts are nearest to those that vary, each with the requests that are off
+    by no more than twice the `spread` that was seen: few answers may show half of it."""
     found: list[tuple[Hypothesis, frozenset[str]]] = []
     most = 0, 0
     for server in fits.forecasts.servers():
@@ -135,8 +135,8 @@ def nearest_of_varying(fits: Fits, spread: int) -> list[tuple[Hypothesis, frozen
 
 
 def two_servers(fits: Fits, least: int) -> tuple[Hypothesis, Hypothesis] | None:
-    """Two known servers, of which each alone explains at least so many counts, and both together
-    all; the one that explains more first. None where no two do."""
+    """Two known servers that together explain all counts, and of which each explains at least so
+    many that the other does not; the one that explains more first. None where no two do."""
     everything = fits.bits(lambda o: o.count is not None)
     explained = {
         server: everything & fits.bits(partial(fits.explains, server))

@@ -1,4 +1,4 @@
-"""Observations: what a server did with a request, as far as prompts show in it."""
+"""Observations: the facts in a server's answer that tell something about the prompt."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from dsv4.verify.probes import PROBES
 
 @dataclass(frozen=True)
 class Observation:
-    """One request and what came of it.
+    """One request and its outcome.
 
     - `probe`: the id of a built-in probe, or any other name, with the `request` then given.
     - `count`: the tokens of the prompt, as the server says; None where it was refused.
     - `refused`: the server answered with an error.
-    - `completion_tokens`: those of the answer. `cached`: how many of the prompt were known.
+    - `completion_tokens`: those of the answer. `cached`: how many of the prompt were cached.
     - `ids`, `prompt`: the prompt itself, where the server shows it.
     - `note`: why there is no count, in words. `refusal`: why it was refused, in the server's
-      words; `failed`: with a status that servers also give when they fail.
+      words; `failed`: it was refused with a status that servers also give when they fail.
     """
 
     probe: str
@@ -35,7 +35,7 @@ class Observation:
 
     @property
     def body(self) -> Object | None:
-        """The request: its own, or the probe's of that name."""
+        """The request: its own, or that of the probe with this name."""
         if self.request is not None:
             return self.request
         return PROBES[self.probe].request if self.probe in PROBES else None
@@ -47,5 +47,5 @@ class Observation:
 
     @property
     def tells(self) -> bool:
-        """Whether anything follows from it for the prompt."""
+        """Whether it tells anything about the prompt."""
         return self.refused or self.count is not None

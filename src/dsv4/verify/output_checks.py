@@ -1,4 +1,4 @@
-"""What comes back, through which routes, and what a cache reuses: checks beside the counts."""
+"""Checks besides the counts: answers, other routes, raw prompts, and what a cache reuses."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ CALL_FINISHES = ("tool_calls", "length")
 
 
 def call_findings(post: Post) -> Iterator[ServerFinding]:
-    """Whether an answer with a call is read as it should be, and in both ways alike."""
+    """Whether an answer with a call is parsed correctly, and the same whole and streamed."""
     streaming = {**ASKING, "stream": True, "stream_options": {"include_usage": True}}
     replies = post(CHAT, ASKING), post(CHAT, streaming)
     whole, streamed = whole_answer(replies[0]), streamed_answer(replies[1])
@@ -70,8 +70,8 @@ def call_findings(post: Post) -> Iterator[ServerFinding]:
 def _length_findings(
     replies: Sequence[Reply], answers: Sequence[ServerAnswer]
 ) -> Iterator[ServerFinding]:
-    """Whether answers were cut that had room left, by the server's own count. All of them are,
-    where it is no accident."""
+    """Whether answers were cut although the server's own count leaves room. It is reported only if
+    all of them were, so that it is not an accident."""
     counts = [completion_tokens(usage_of(reply)) for reply in replies]
     most: int = ASKING["max_tokens"]  # type: ignore[assignment]
     short = [f"{count:,}" for count in counts if count is not None and count < most]
@@ -89,7 +89,7 @@ def _words_and_calls(answer: ServerAnswer) -> tuple[str, Any]:
 
 
 def follows_schema(arguments: Any) -> bool:
-    """Whether the arguments of a call are what the tool `weather` takes."""
+    """Whether the arguments of a call follow the schema of the tool `weather`."""
     values = arguments if isinstance(arguments, dict) else {}
     types = {"city": ["string"], "days": ["integer"]}
     return "city" in values and all(
@@ -137,14 +137,14 @@ def _counted_beforehand(post: Post, plain: Sequence[int]) -> Iterator[ServerFind
 # Raw completions.
 
 ROUTE = "/completions"
-# Tells at once whether special tokens act, and whether a BOS is added to one that is there.
+# One prompt shows both whether special tokens act, and whether a BOS is added to an existing one.
 WITH_BOS = f"{BOS}{SPELLED}"
 WITHOUT_BOS, ITS_TOKENS = "Hi", 1
 
 
 def raw_findings(post: Post, counter: PromptCounter, *, full: bool) -> Iterator[ServerFinding]:
     """Whether special tokens in a raw prompt act, and whether a BOS is added to it. With `full`
-    also what becomes of a prompt without BOS, and whether `echo` gives it back."""
+    also whether a prompt without BOS gets one, and whether `echo` gives it back."""
     count = counted_tokens(_completed(post, WITH_BOS))
     if count is None:
         yield check_finding("raw-none")
@@ -176,7 +176,7 @@ def _bos_finding(bare: int | None) -> ServerFinding:
 
 
 def _echoed(post: Post) -> tuple[Reply, ServerFinding]:
-    """The reply to a prompt without BOS, and whether it has the prompt."""
+    """The reply to a prompt without BOS, and the finding on whether it repeats the prompt."""
     reply = _completed(post, WITHOUT_BOS, echo=True)
     if counted_tokens(reply) is None:
         return _completed(post, WITHOUT_BOS), check_finding("raw-echo:refused")
@@ -195,7 +195,7 @@ def _completed(post: Post, prompt: str, **fields: Any) -> Reply:
 
 
 def cache_findings(post: Post, text: str) -> Iterator[ServerFinding]:
-    """Whether a long request that was sent twice is found again with another end."""
+    """Whether a cache reuses a long request, sent twice, for one with another end."""
     body = {"messages": [{"role": "user", "content": text}], "max_tokens": 1}
     post(CHAT, body)
     post(CHAT, body)
@@ -213,6 +213,6 @@ def cache_findings(post: Post, text: str) -> Iterator[ServerFinding]:
 
 
 def adapted_finding(id: str, probe: Probe) -> ServerFinding:
-    """What `dsv4 heal` says that it changes in requests such as this one."""
+    """The finding that `dsv4 heal` adapts requests such as this one, as it says itself."""
     finding = check_finding("adapted", adaptation=id, probe=probe.id)
     return replace(finding, id=f"adapted-{id}", group=probe.group)

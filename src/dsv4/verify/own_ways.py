@@ -1,4 +1,4 @@
-"""What servers do by themselves and the released encoder does not, and which requests show it."""
+"""Behavior of servers that differs from the released encoder, and the requests that show it."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from dsv4.verify.fits import usual_count
 from dsv4.verify.hypotheses import Forecaster, Hypothesis
 from dsv4.verify.probes import PROBES
 
-# By the family of a server: what it does by itself, and the released encoder does not.
+# By the family of a server: the behavior in which it differs from the released encoder.
 OWN_WAYS: Mapping[str, Sequence[str]] = read_table("own_ways", __file__)
-# What helps where the server itself, and no proxy, takes one effort for another.
+# The advice where the server itself, not a proxy, takes one effort for another.
 KNOWN_EFFORTS = "send `high` or `max`, which this server takes as they are"
 
-# Thinking is off, unless a request asks for it in whatever way.
+# Thinking is off, unless a request asks for it in any way.
 SILENT = FaultVariant("thinking-off-by-default", 1)
 
 
 def released_server(best: Hypothesis, forecaster: Forecaster) -> Hypothesis:
-    """The server that writes what was released, and thinks by default where this one does, with
-    the same faults: so what differs is no matter of those."""
+    """The server that writes prompts as released, thinks by default if this one does, and has the
+    same faults: so those do not account for any difference."""
     faults = tuple(fault for fault in best.faults if fault.id != SILENT.id)
     released = Hypothesis(GATEWAY.name, best.texts, faults)
     silent = released.having(SILENT)
@@ -33,8 +33,8 @@ def released_server(best: Hypothesis, forecaster: Forecaster) -> Hypothesis:
 
 @dataclass(frozen=True)
 class OwnWay:
-    """Something that a `server` is known to do, by the id of a fault that it would be elsewhere.
-    `reference` does not do it."""
+    """A known behavior of a `server`; `id` is that of the fault that it would be elsewhere.
+    `reference` does not behave so."""
 
     id: str
     server: Hypothesis
@@ -42,7 +42,7 @@ class OwnWay:
     forecaster: Forecaster
 
     def is_shown_by(self, probe: str, tokens: int | None) -> bool:
-        """Whether this answer is not the reference's, and the fault would make no other of it.
+        """Whether this answer is not the reference's, and the fault would not change it further.
         Requests of other groups may differ for another reason."""
         fault, count = FaultVariant(self.id), self.forecaster.count
         own = probe not in PROBES or PROBES[probe].group == fault.fault.group

@@ -1,4 +1,4 @@
-"""What a server says of itself: its models, its version, its fingerprint."""
+"""A server's own statements: its models, its version, its fingerprint."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dsv4.verify.answers import value_at
 OWN_WORD_REQUESTS = 2
 MOST_NAMES = 1_000
 _LONGEST = 200
-# What servers call themselves, as owners of models or in fingerprints, and their profiles.
+# The names of servers, as owners of models or in fingerprints, and their profiles.
 _NAMES = {
     "vllm": "vllm",
     "sglang": "sglang",
@@ -26,7 +26,7 @@ _NAMES = {
 
 @dataclass(frozen=True)
 class OwnWord:
-    """What a server says of itself, as far as it does. `model` is the one to ask."""
+    """A server's statements about itself, as far as there are any. `model` is the one to ask."""
 
     model: str = ""
     owner: str = ""
@@ -35,7 +35,7 @@ class OwnWord:
 
     @property
     def profiles(self) -> tuple[str, ...]:
-        """The profiles that are meant. Only vLLM has a route that gives a version alone."""
+        """The profiles that fit. A version without an owner means vLLM: no other has that route."""
         words = f"{self.owner} {self.fingerprint}".lower()
         if self.version and not self.owner:
             words += " vllm"
@@ -52,8 +52,8 @@ class OwnWord:
 
 
 def own_word(get: Callable[[str], Any], model: str) -> OwnWord:
-    """What a server says at `/v1/models` and `/version`. Either may be missing. `get` asks for it,
-    and `model` is the one to ask, where that is known."""
+    """A server's statements at `/v1/models` and `/version`. Either may be missing. `get` requests
+    them; `model` is the one to ask, if it is known."""
     listed = [each for each in _listed(get("/models")) if each[0]]
     named = [each for each in listed if each[0] == model]
     ours = [each for each in listed if "deepseek" in each[0].lower() or "v4" in each[0].lower()]

@@ -1,4 +1,4 @@
-"""Which pattern the counts of a server have, found by the known server that it fits."""
+"""The search for the pattern in the counts of a server, by the known server that it fits."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from dsv4.verify.fits import Fits, usual_count
 from dsv4.verify.hypotheses import Hypothesis
 from dsv4.verify.nearest import off_by
 
-# Texts that differ by so many words, whatever is around them.
+# Two texts that differ by `_WORDS` words, in any prompt around them.
 _SHORT, _LONG, _WORDS = "count-100", "count-1000", 900
-# So many requests must have a number of tokens more, and all that are like them.
+# At least so many requests must be longer by one number of tokens, and all that are like them.
 LEAST_ADDED = 3
-# How a pattern says what requests have in common.
+# The words in which a pattern names what requests have in common.
 _WORDS_FOR = {
     "system": "is a system text",
     "tools": "are tools",
@@ -33,8 +33,8 @@ _WORDS_FOR = {
 
 
 def pattern_of(fits: Fits) -> CountPattern | None:
-    """The factor, or the rounding, with which a known server explains all counts, where none does
-    without. A factor first: it leaves every count distinct."""
+    """The factor or the rounding with which a known server explains all counts, if none does
+    without. Factors come first: they keep counts distinct."""
     servers = fits.forecasts.servers()
     if any(map(fits.exact_in_counts, servers)):
         return None
@@ -46,8 +46,8 @@ def pattern_of(fits: Fits) -> CountPattern | None:
 
 
 def late_patterns(fits: Fits) -> Iterator[CountPattern]:
-    """What may explain counts that neither a fault nor a pattern of all of them does: a least
-    number, and the factor by which a long text is longer than a short one."""
+    """Patterns to try where neither a fault nor a pattern of all counts explains them: a minimum,
+    and the factor by which a long text is counted longer than a short one."""
     yield from (p for p in likely_patterns(_seen(fits)) if p.least)
     counts = {o.probe: o.count for o in fits.observations if o.count is not None}
     if _SHORT in counts and _LONG in counts:
@@ -58,7 +58,7 @@ def late_patterns(fits: Fits) -> Iterator[CountPattern]:
 
 
 def _explained_with(fits: Fits, pattern: CountPattern) -> int:
-    """How many answers the server explains that explains most of them with a pattern."""
+    """The largest number of answers that a server explains with a pattern."""
     patterned = Fits(fits.observations, fits.forecasts.with_pattern(pattern))
     servers = fits.forecasts.servers()
     return max(sum(patterned.fits(each, o) for o in fits.observations) for each in servers)
@@ -74,7 +74,7 @@ def _fits(fits: Fits, pattern: CountPattern) -> bool:
 
 
 def _counted(fits: Fits, server: Hypothesis) -> list[tuple[int, int]] | None:
-    """Each count of a server and what was seen; None where it would have refused a request."""
+    """Each expected count with the one that was seen; None if the server would refuse any."""
     found: list[tuple[int, int]] = []
     for observation in fits.observations:
         is_forecast, prediction = fits.forecasts.prediction(server, observation.probe)

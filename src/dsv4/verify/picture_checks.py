@@ -1,4 +1,4 @@
-"""What a server counts for pictures: five sizes that tell apart how they are scaled."""
+"""Checks of how a server counts pictures: five sizes that tell apart how they are scaled."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from dsv4._images.image_grid import image_grid
 from dsv4.verify.answers import counted_tokens
 from dsv4.verify.server_findings import CHAT, Post, ServerFinding, check_finding
 
-# 6: it is shown turned by a quarter.
+# The EXIF orientation of a picture that is shown turned by a quarter.
 TURNED = 6
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture to send, by the size of its file, and how that is turned to be shown."""
+    """A picture to send: its size in the file, and the orientation in which it is shown."""
 
     width: int
     height: int
@@ -27,7 +27,7 @@ class Picture:
 
     @property
     def tokens(self) -> int:
-        """What it costs in V4.1."""
+        """Its tokens in V4.1."""
         return image_grid(*self.upright_size).tokens
 
     @property
@@ -43,7 +43,7 @@ PICTURES: Mapping[str, Picture] = {
     "image-sliver": Picture(353, 6),
     "image-photo": Picture(4032, 3024),
 }
-# Tokens between a picture and the text after it.
+# The most tokens between a picture and the text after it.
 MOST_BETWEEN = 3
 
 
@@ -71,7 +71,7 @@ def png(picture: Picture) -> bytes:
 
 
 def picture_findings(post: Post, plain: Sequence[int]) -> Iterator[ServerFinding]:
-    """What becomes of pictures, by what each adds to the `plain` counts of the question alone."""
+    """The finding on pictures, by what each adds to the `plain` counts of the bare question."""
     counts: dict[str, int] = {}
     for name, picture in PICTURES.items():
         reply = post(CHAT, picture_request(picture))
@@ -88,7 +88,7 @@ def picture_findings(post: Post, plain: Sequence[int]) -> Iterator[ServerFinding
 
 
 def _judged(counts: Mapping[str, int]) -> ServerFinding:
-    """What five counts say, in the order in which they can be told apart."""
+    """The finding of five counts; cases are tried in the order in which they can be told apart."""
     if len(set(counts.values())) == 1:
         return _finding("unseen", counts)
     between = counts["image-1x1"] - PICTURES["image-1x1"].tokens

@@ -1,8 +1,8 @@
 """Probes: crafted requests whose token counts tell prompts apart.
 
 The requests are data, in probes.json: an id, the group that it says something about, a Chat request
-and, where that is not plain, why it is as it is. Model, length of the answer and streaming are the
-runner's to add.
+and, where that is not plain, why it is as it is. The runner adds model, length of the answer and
+streaming.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dsv4.profiles.server_requests import Object
 ProbeGroup: TypeAlias = Literal[
     "counting", "prompt", "system", "thinking", "effort", "tools", "history", "content", "safety"
 ]
-# Every run sends a probe, or only a quick one, or only where the others leave something in doubt.
+# The runs that send a probe: every run, only a quick one, or any that is left in doubt.
 SentBy: TypeAlias = Literal["every run", "quick", "doubt"]
 
 
@@ -40,7 +40,7 @@ class Probe:
 
     @property
     def follow_up(self) -> bool:
-        """Whether it is sent only where others leave something in doubt."""
+        """Whether it is sent only if others leave something in doubt."""
         return self.sent_by == "doubt"
 
 
@@ -76,8 +76,8 @@ def _spelling() -> Iterator[Probe]:
 CROWDED = "crowded"
 
 
-# What proxies clean up: white space, markup, quotes, dashes, numbers, accents, emoji, ligatures,
-# scripts, addresses.
+# Things that proxies clean up: white space, markup, quotes, dashes, numbers, accents, emoji,
+# ligatures, scripts, addresses.
 _UNTIDY = (
     "Weather in  the\t\tnorth,\r\nas <b>before</b>, **please**? It\u2019s A\u030angstro\u0308m "
     "\U0001f600 x\u200by \ufb01ne --> 12345678901 \u4f60\u597d.\n\n\n\n\n\nme@example.org "
@@ -87,7 +87,7 @@ _RULES = "You are the  Assistant of  ACME.\n\n\n1. Be BRIEF & <b>kind</b>.\n2. N
 
 
 def _schemas() -> Iterator[Object]:
-    """The parameters of a tool, and definitions that they refer to; what validates, and no more."""
+    """The parameters of a tool, then the definitions that they refer to."""
     yield {
         "City": {"type": "string", "enum": ["Paris", "Rome", "Oslo"], "title": "Where"},
         "days": {"type": "integer", "enum": [1, 3, 7], "default": 3, "minimum": 1},
@@ -99,11 +99,11 @@ def _schemas() -> Iterator[Object]:
 
 
 def _crowded() -> Probe:
-    """What proxies lose of long, many, repeated and unusual things: each changes the count by a
-    number of its own. A system text of more than 4,000 characters and three others, more than 20
-    tools and messages, a description and a result of more than 1,000 characters, names with
-    capitals, choices and defaults that are no texts, references, several parts, messages that come
-    twice, arguments that are empty."""
+    """A request with long, many, repeated and unusual things, which proxies lose: each loss changes
+    the count by a different number. It has a system text of more than 4,000 characters and three
+    others, more than 20 tools and messages, a description and a result of more than 1,000
+    characters, names with capitals, choices and defaults that are not texts, references, several
+    parts, messages that come twice, and empty arguments."""
     long = "responsibilities"
     properties, definitions = _schemas()
     first = {"properties": properties, "required": ["City"], "$defs": definitions}
@@ -157,17 +157,17 @@ _MIXED = frozenset({"rich", CROWDED, *(probe.id for probe in _QUICK)})
 
 
 def is_mixed(id: str) -> bool:
-    """Whether nearly every fault changes a request: it says little of what it is."""
+    """Whether nearly every fault changes a request, so that it hardly tells them apart."""
     return id.removesuffix(LONGER) in _MIXED
 
 
-# What is added to the text of a user, and to the id.
+# Additions to the id of a probe, and to the user's text.
 LONGER = "-longer"
 _MORE = " and, while you are at it, tell me something else too"
 
 
 def _longer(text: str) -> str:
-    """A text with more in it. The spaces around it stay: servers may take them away."""
+    """A longer text. The spaces around it stay: servers may strip them."""
     stripped = text.strip()
     return text.replace(stripped, stripped + _MORE, 1)
 
@@ -187,19 +187,19 @@ def _sibling(probe: Probe) -> Probe:
 
 
 TELLING = tuple(probe for probe in _ROWS if probe.follow_up)
-"""Requests that tell apart what the probes leave alike. None of them says two things of thinking at
-once: proxies make of that what they like."""
+"""Requests that tell apart faults that the probes do not. None of them has two settings for
+thinking, which proxies treat in any way they like."""
 SIBLINGS: Mapping[str, Probe] = MappingProxyType(
     {probe.id: _sibling(probe) for probe in (*PROBES.values(), *TELLING)}
 )
-"""By the id of each of these, a second request that shows what that one shows."""
+"""By the id of each of these, a second request that shows the same."""
 FOLLOW_UPS = (*TELLING, *SIBLINGS.values())
-"""What is sent only where the probes leave something in doubt."""
+"""Requests that are sent only if the probes leave something in doubt."""
 
 
 def probes() -> list[Probe]:
     """The counting probes, in the order in which a full run sends them, without those that only a
-    quick one does."""
+    quick run sends."""
     return list(_PROBES)
 
 

@@ -11,8 +11,8 @@ from dsv4.verify.forecast_sources import Forecasts
 from dsv4.verify.hypotheses import Hypothesis
 from dsv4.verify.observations import Observation
 
-# A text of unknown length stands in a forecast as one that has at most so many tokens, of which
-# each has so many letters.
+# In forecasts, a text of unknown length is replaced by one of at most so many tokens, each with so
+# many letters.
 LONGEST_STAND_IN = 16
 LETTERS = 5
 _NOWHERE: frozenset[TextPlace] = frozenset()
@@ -21,8 +21,8 @@ _NOWHERE: frozenset[TextPlace] = frozenset()
 def is_shown(
     forecasts: Forecasts, hypothesis: Hypothesis, observation: Observation, other: int | None = None
 ) -> bool:
-    """Whether a prompt that the server shows is the one that is forecast; with a text of its own
-    somewhere, in place of so many tokens, where `other` is given."""
+    """Whether a prompt that the server shows is the one that is forecast. If `other` is given, the
+    server may have a text of its own in place of up to so many tokens of the forecast."""
     if not observation.shows_prompt:
         return True
     prompt = forecasts.prompt(hypothesis, observation.probe)
@@ -47,7 +47,7 @@ def _are_shown(forecast: Sequence[int | None], ids: Sequence[int], other: int | 
 
 
 def _is_but_for_a_text(forecast: Sequence[Any], parts: Sequence[Any], most: int) -> bool:
-    """Whether all of the forecast is there but for one place, which holds at most so much of it."""
+    """Whether all of the forecast is there, except for one place of at most `most` parts."""
     start = common_prefix_length(forecast, parts)
     end = common_prefix_length(forecast[start:][::-1], parts[start:][::-1])
     return len(forecast) - start - end <= most

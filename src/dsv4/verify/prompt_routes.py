@@ -1,4 +1,4 @@
-"""What a server shows beside its answers: the prompt itself, and which part of it it knew."""
+"""Routes and usage that show more than a count: the prompt itself, and its cached part."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ QUICKLY_SHOWN = SHOWN_PROBES[:2]
 
 
 def routes_of(profiles: Sequence[str]) -> tuple[ShowingRoute, ...]:
-    """The routes of the servers that these profiles are of."""
+    """The routes of the servers to which these profiles belong."""
     return tuple(r for r in ROUTES if any(name.startswith(r.server) for name in profiles))
 
 
@@ -77,13 +77,13 @@ def _observation(
     if isinstance(value, list) and value and all(type(each) is int for each in value):
         return Observation(id, len(value), ids=tuple(value))
     if isinstance(value, str) and value:
-        if route.path == LLAMA_ROUTE:  # which takes off the BOS that its tokenizer adds
+        if route.path == LLAMA_ROUTE:  # which strips the BOS that its tokenizer adds
             value = BOS + value.removeprefix(BOS)
         return Observation(id, forecaster.counter.count(value, V4_1, frozenset()), prompt=value)
     return None
 
 
-# What a cache knew tells order, which counts cannot see.
+# Cached tokens show the order of parts, which counts cannot.
 
 _LONG = tuple(f"{name} {words(300)}" for name in ("Alpha", "Omega"))
 
@@ -118,7 +118,7 @@ def _tools_body(first: str, second: str) -> Object:
 
 
 def _late_system_body(first: str, second: str) -> Object:
-    """A system text in the middle: after much that another one leaves as it is."""
+    """A system text in the middle, after long text that another system text leaves as it is."""
     messages = [
         {"role": "system", "content": words(200)},
         {"role": "user", "content": "Hi"},
@@ -130,15 +130,14 @@ def _late_system_body(first: str, second: str) -> Object:
 
 
 def _effort_body(first: str, second: str) -> Object:
-    """An effort that stands at the start, where another one leaves nothing in common. No other
-    request begins with this text: a cache would know it."""
+    """An effort at the start, so that prompts with another one have nothing in common. No other
+    request begins with this text, or a cache would have it."""
     effort = "low" if first == _LONG[0] else "high"
     question = {"role": "user", "content": f"Weigh this. {words(700)}"}
     return {"messages": [question], "reasoning_effort": effort}
 
 
-# What makes two requests that are the same but for something long, of which a cache tells where it
-# stands.
+# Functions that build two requests that differ in something long: a cache shows where that is.
 ORDERS: Mapping[str, Callable[[str, str], Object]] = {
     "order-calls": _calls_body,
     "order-tools": _tools_body,
@@ -147,15 +146,15 @@ ORDERS: Mapping[str, Callable[[str, str], Object]] = {
 }
 
 
-# The digits that tell a run from others. Two runs may begin with some of the same.
+# The number of random digits that tell a run from others. Two runs may share the first of them.
 RUN_LENGTH = 16
 
 
 def order_findings(
     post: Post, hypothesis: Hypothesis, forecaster: Forecaster
 ) -> Iterator[ServerFinding]:
-    """Whether two requests that differ in one place have as much in common as they should. An
-    effort is looked at where counts do not show it."""
+    """Whether two requests that differ in one place have as much in common as they should. The
+    effort is looked at only in V4.1, where counts do not show it."""
     for id, body_of in ORDERS.items():
         if id == "effort-v41" and hypothesis.texts != V4_1.name:
             continue
@@ -172,8 +171,8 @@ def order_findings(
 
 
 def _text_of_a_run() -> Callable[[Object], Object]:
-    """Puts a system message in front that no server has seen. A cache that knows the prompts of an
-    earlier run reuses what stands before it, and nothing behind."""
+    """Returns a function that puts a system message in front which no server has seen. A cache with
+    the prompts of an earlier run reuses what comes before that message, and nothing after it."""
     message = {"role": "system", "content": f"Run {token_hex(RUN_LENGTH // 2)}."}
     return lambda body: {**body, "messages": [message, *body["messages"]]}
 
@@ -244,7 +243,7 @@ def _shared(
     for body in (first, second):
         try:
             prompt = hypothesis.prompt(shielded(body))
-        except Error:  # a refusal, or a prompt that nobody can know
+        except Error:  # a refusal, or a prompt that cannot be known
             return None
         ids.append(list(forecaster.counter.ids(prompt, dialect, TEXT_PLACES)))
     return common_prefix_length(*ids)

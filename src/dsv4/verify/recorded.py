@@ -18,7 +18,7 @@ from dsv4.verify.hypotheses import Forecaster
 from dsv4.verify.observations import Observation
 from dsv4.verify.report import Findings, VerifyReport
 
-# Requests that are looked at: more would not tell more.
+# The most requests that are looked at: more would not tell more.
 MOST_RECORDED = 200
 _REQUESTS = ("request", "body", "request_body", "input")
 _RESPONSES = ("response", "response_body", "output")
@@ -28,8 +28,8 @@ def recorded(lines: Iterable[str]) -> Iterator[Observation]:
     """The observations in a log.
 
     `lines` are JSON lines: records of this project, pairs of an OpenAI-style request and response,
-    or LiteLLM's logs. Lines without a request are passed over, and those that have neither the
-    count of its prompt nor the prompt itself, as records of this project have it.
+    or LiteLLM's logs. Lines without a request are skipped, as are those that have neither the count
+    of its prompt nor the prompt itself, which records of this project have.
     """
     for number, line in enumerate(lines, 1):
         observation = _observation(line, f"line-{number}")
@@ -62,7 +62,7 @@ def explain_recorded(lines: Iterable[str], forecaster: Forecaster | None = None)
 
 
 def _counted(observation: Observation, forecaster: Forecaster) -> Observation:
-    """A prompt that a record has is counted here."""
+    """An observation with a count: a prompt without one is counted here."""
     if observation.prompt is None or observation.count is not None:
         return observation
     return replace(
@@ -85,8 +85,8 @@ def _observation(line: str, name: str) -> Observation | None:
 
 @dataclass(frozen=True)
 class LoggedRequest:
-    """A request of a log, as Chat Completions would have it, and what the log says of its tokens:
-    those of the prompt, of the answer, and those that a cache knew; or the `prompt` itself."""
+    """A request of a log, as a Chat request, with its tokens according to the log: those of the
+    prompt, of the answer, and the cached ones; or the `prompt` itself."""
 
     body: Object
     count: int | None = None
@@ -128,7 +128,7 @@ def _first(row: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any] | None
 
 
 def _chat_body(request: dict[str, Any] | None, protocol: object = None) -> Object | None:
-    """The request as Chat Completions would have it."""
+    """The request as a Chat request."""
     if request is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""The report of a run: a value. What a verdict means for each group, with what shows it."""
+"""The report of a run, as a value: what a verdict means for each group, and the evidence."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ _RANK: dict[Standing, int] = {
     "fault": 4,
 }
 
-# What counts say something about; all other groups are looked at in other ways.
+# Groups that counts say something about; the others are looked at in other ways.
 _COUNTED_GROUPS = GROUPS[: GROUPS.index("output")]
-# So many requests of a group are shown that are not explained.
+# The most unexplained requests that are shown of a group.
 MOST_SHOWN = 3
-# Where every request is changed, few groups say what that is: all others only have it too.
+# The groups to report if every request is changed: in all others the change only shows as well.
 EVERYWHERE = ("prompt", "content")
 
 
 @dataclass(frozen=True)
 class VerifyReport:
-    """What is known of a server after a run, or from a log.
+    """The results for a server after a run, or from a log.
 
     `verdict` says what explains the counts; `groups` has a standing for each group, `findings` the
     reasons. `evidence` names what the server offered; `notes` are sentences about the run itself.
-    `own_word` is what the server says of itself. There is `too_little` of it where fewer than half
-    of the counts came that were asked for. `first_token_seconds` is how long the first streamed
-    answer took to begin. `date` is when the run ended, in UTC; a log has none.
+    `own_word` is what the server says of itself. `too_little` is true if fewer than half of the
+    expected counts came. `first_token_seconds` is how long the first streamed answer took to begin.
+    `date` is when the run ended, in UTC; a log has none.
     """
 
     url: str
@@ -70,7 +70,7 @@ class VerifyReport:
         return "fault" in self.groups.values()
 
     def to_dict(self) -> dict[str, Any]:
-        """The report as JSON has it."""
+        """The report as a value for JSON."""
         verdict = self.verdict
         best = None if verdict.best is None else explanation_dict(verdict.best)
         is_explained = verdict.outcome == "explained"
@@ -175,8 +175,8 @@ class Findings:
         return tuple(sorted(findings, key=lambda f: -_RANK[f.verdict]))
 
     def groups(self, findings: Iterable[ServerFinding]) -> dict[str, Standing]:
-        """The worst of each group's findings; a group that was not looked at, or not explained, is
-        inconclusive."""
+        """The standing of each group: the worst of its findings. A group that was not looked at, or
+        not explained, is inconclusive."""
         void = self._verdict.outcome in ("void", "nothing seen")
         standing: dict[str, Standing] = dict.fromkeys(GROUPS, "inconclusive")
         if not void and self._observations:
@@ -213,7 +213,7 @@ class Findings:
             yield replace(finding, shown_by=showing)
 
     def _one_of_several(self) -> Iterator[ServerFinding]:
-        """Faults of which one is there, and those that too few requests show."""
+        """Faults of which one is present, and those that too few requests show."""
         verdict = self._verdict
         is_open = verdict.outcome == "not explained" and not verdict.unexplained
         if not (verdict.outcome == "explained" or is_open) or not verdict.possible:
@@ -237,7 +237,7 @@ class Findings:
         )
         first = showing[:1] or verdict.refused[:1]
         observation = next((o for o in self._observations if o.probe in first), None)
-        # Refusals alone show that something is refused, and not why.
+        # Refusals by themselves show that something is refused, but not why.
         is_counted = any(o.probe in showing and not o.refused for o in self._observations)
         is_counted = is_counted and () not in every  # a server without a fault
         finding = self._finding(sets[0][0], "fault" if is_counted else "inconclusive", observation)
@@ -271,7 +271,7 @@ class Findings:
             yield replace(finding, shown_by=(id,))
 
     def _unexplained(self) -> Iterator[ServerFinding]:
-        """The simplest requests of each group. The verdict has all of them."""
+        """Findings for the simplest unexplained requests of each group. The verdict has all."""
         by_group: dict[str, list[Mismatch]] = {}
         groups = self._unexplained_groups()
         for each in self._verdict.unexplained:
@@ -290,7 +290,7 @@ class Findings:
                 yield self._not_explained(each, group, tuple(other.probe for other in own))
 
     def _unexplained_groups(self) -> dict[str, str]:
-        """The group that each request that is not explained says something about."""
+        """The group that each unexplained request says something about."""
         failing = {each.probe for each in self._verdict.unexplained}
         if "plain" in failing:  # so every request is changed, whatever it is about
             own = {probe: _group_of(probe) for probe in failing}
@@ -324,7 +324,7 @@ class Findings:
         )
 
     def _whose(self, each: Mismatch) -> str:
-        """Whose prompt this may be, by its number of tokens."""
+        """A sentence on whose prompt this may be, by its number of tokens."""
         for server in clean_servers() if each.probe in self._forecaster.requests else ():
             count = self._forecaster.count(server, each.probe)[1]
             if usual_count(count, server.server.special_text_acts) == each.seen:
@@ -332,13 +332,13 @@ class Findings:
         return "the prompt of such requests is not what any known server writes"
 
     def _billed(self, count: int | None) -> int | None:
-        """What this server says where it counted so many."""
+        """The number that this server reports for a `count` of its own."""
         pattern = self._verdict.pattern
         return count if count is None or pattern is None else pattern(count)
 
     def _own_ways(self) -> Iterator[ServerFinding]:
-        """What the server does by itself: each is shown by a request of its own, if one does. Where
-        counts have a pattern, none is."""
+        """Findings on the server's known behavior, each shown by a request of its own if possible.
+        There are none if counts have a pattern."""
         used: set[str] = set()
         for way in self._possible_ways() if self._verdict.pattern is None else ():
             showing = [
@@ -365,7 +365,7 @@ class Findings:
                 yield OwnWay(id, best.hypothesis, reference, self._forecaster)
 
     def _unseen_ways(self) -> Iterator[str]:
-        """The groups of what the server is known to do, and no request was sent to show."""
+        """The groups of known behavior of the server that no sent request could show."""
         sent_probes = {o.probe for o in self._observations}
         for way in self._possible_ways():
             showing = set(way.showing())
@@ -373,8 +373,8 @@ class Findings:
                 yield FAULTS[way.id].group
 
     def _shown_by(self, other: Hypothesis | None, id: str) -> Observation | None:
-        """The first observation that this fault has to do with, and that the other server would
-        not have given. One of the fault's own group is the plainest."""
+        """The first observation that this fault may change and that the other server would not have
+        given. One of the fault's own group is the plainest."""
         fault = FAULTS[id]
         if other is None or not (fault.variants or fault.family):
             return None
@@ -422,8 +422,8 @@ class Findings:
 
 
 def _shows_several(probe: str) -> bool:
-    """Whether a probe is changed by faults of other groups too, so that it says little of its own
-    where others say more."""
+    """Whether a probe is changed by faults of other groups too, so that it says little about its
+    own group if other probes say more."""
     return is_mixed(probe) or (probe in PROBES and PROBES[probe].group == "safety")
 
 
@@ -433,14 +433,14 @@ def _group(observation: Observation) -> str:
 
 
 def _group_of(name: str) -> str:
-    """The group of what a request says. Where counting itself is believed, a text that is counted
-    otherwise is another text."""
+    """The group that a request says something about. Once counting itself is believed, a text that
+    is counted differently is a different text."""
     group = PROBES[name].group if name in PROBES else "prompt"
     return "content" if group == "counting" else group
 
 
 def _requests(showing: Sequence[str], refused: Sequence[str] = ()) -> str:
-    """How many requests, in words."""
+    """The number of requests, in words."""
     if not showing:
         return f"{len(refused)} refusal{'s' * (len(refused) != 1)}"
     return f"{len(showing)} request{'s' * (len(showing) != 1)}"

@@ -35,7 +35,7 @@ def printable(text: str) -> str:
 
 
 def headline(report: VerifyReport) -> str:
-    """What the server is, in one line."""
+    """The identity of the server, in one line."""
     verdict = report.verdict
     reasons = {"void": "the counts cannot be believed", "nothing seen": "nothing was counted"}
     if verdict.best is None:
@@ -83,7 +83,7 @@ def _text_lines(report: VerifyReport) -> Iterator[str]:
 
 
 def _further_words(report: VerifyReport) -> Iterator[str]:
-    """What else the server may be, and what it says that it is."""
+    """Lines on what else the server may be, and on what it says of itself."""
     verdict = report.verdict
     yield from (f"or {_named(each)}" for each in verdict.alternatives)
     yield from (f"which is the same as {_named(each)}" for each in verdict.synonyms)
@@ -113,7 +113,7 @@ def _details(finding: ServerFinding) -> Iterator[str]:
 
 
 def _rows(finding: ServerFinding) -> dict[str, str]:
-    """What there is to know of a finding besides its message."""
+    """The details of a finding besides its message."""
     return {
         **{"effect": finding.effect, "mend": finding.mend, "expected": finding.expected},
         **{"seen": finding.seen, "shown by": _proof(finding), "try it": finding.curl},
@@ -121,7 +121,7 @@ def _rows(finding: ServerFinding) -> dict[str, str]:
 
 
 def _proof(finding: ServerFinding) -> str:
-    """The requests that show it, and how many."""
+    """The requests that show a finding, and their number."""
     if len(finding.shown_by) < 2:
         return "".join(finding.shown_by) or finding.probe
     return f"{len(finding.shown_by)} requests: {', '.join(finding.shown_by)}"
@@ -216,7 +216,7 @@ def junit_suite(name: str, cases: Sequence[str], failed: int, output: str = "") 
 
 
 def matrix_text(matrices: list[Matrix]) -> str:
-    """What the probes tell apart, server by server."""
+    """The faults that the probes tell apart, server by server."""
     lines = []
     for each in matrices:
         lines.append(f"{each.server}: {each.apart} of {each.pairs} pairs, {each.score:.1%}")
@@ -227,7 +227,7 @@ def matrix_text(matrices: list[Matrix]) -> str:
 
 
 def report_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """What changed between two reports as JSON has them, one sentence each."""
+    """The changes between two reports read from JSON, one sentence each."""
     old, new = _facts(before), _facts(after)
     return [
         printable(f"{name}: was {old.get(name, 'unknown')}, is {new.get(name, 'unknown')}")

@@ -1,4 +1,4 @@
-"""A run: probes are sent, what deviates is asked again, and what comes back becomes a report."""
+"""A run: probes are sent, deviations are asked again, and the answers become a report."""
 
 from __future__ import annotations
 
@@ -59,17 +59,17 @@ from dsv4.verify.verdicts import ServerVerdict
 RunMode: TypeAlias = Literal["quick", "default", "full"]
 # Probes that say something about every group: what is counted at all, and by whom.
 ALWAYS = ("plain", "tools-two", "rich")
-# So many first requests are sent one by one: what a server takes is known after them.
+# The first requests are sent one by one: after them it is known what the server accepts.
 SENT_ALONE = 3
 
-# So many requests and prompt tokens has a run at most, and so many tokens a part of one by request.
+# The most requests and prompt tokens of a run; for a part of a run, the tokens of each request.
 MOST_OF_A_RUN: Mapping[RunMode, tuple[int, int]] = {
     "quick": (42, 10_000),
     "default": (90, 20_000),
     "full": (152, 90_000),
 }
 TOKENS_OF_A_REQUEST = 250
-# What shows that streams have no usage.
+# A request that shows that streams have no usage.
 UNCOUNTED_STREAM = {
     **PROBES["plain"].request,
     **{"stream": True, "stream_options": {"include_usage": True}},
@@ -88,16 +88,15 @@ def run(
     parallel: int = 1,
     tokens: int | None = None,
 ) -> VerifyReport:
-    """What a server does with requests, found out by sending some.
+    """Finds out what a server does with requests by sending some.
 
-    `client` sends them; `model` is the name in them, without one the first that the server lists.
-    `mode` is "quick", which chooses the next
-    request by what it tells apart, "default", or "full", which also looks at caches. `only` names
-    groups, for a part of it. `request` is a body of your own to be counted too. `progress` is
-    called with the number of requests that were sent, and of all. `forecaster` makes the forecasts;
-    all runs of a process share those for the probes. `parallel` is how many requests
-    may be under way at once, except where each is chosen by the last. `tokens` is how many prompt
-    tokens the run may cost at most, without it what `planned` says.
+    `client` sends them; `model` is the name in them, by default the first that the server lists.
+    `mode` is "quick", which chooses the next request by what it tells apart, "default", or "full",
+    which also looks at caches. `only` names groups, for a part of a run. `request` is a body of
+    your own to be counted too. `progress` is called with the number of requests that were sent, and
+    of all. `forecaster` makes the forecasts; all runs of a process share those for the probes.
+    `parallel` is how many requests may be under way together, except where each is chosen by the
+    last. `tokens` is how many prompt tokens the run may cost at most, by default as `planned` says.
 
     Raises `ServerProblem` where nothing could be measured. `KeyboardInterrupt` ends the run, and
     the report says what was found until then.
@@ -115,8 +114,8 @@ def planned(
     request: Object | None = None,
     counter: PromptCounter | None = None,
 ) -> tuple[int, int]:
-    """How many requests a run sends at most, and how many prompt tokens they have at most. Requests
-    that are sent again are among them. A `request` of one's own is counted, by the `counter`."""
+    """The most requests that a run sends, repeats included, and the most prompt tokens that they
+    have. A `request` of your own is counted, by the `counter`."""
     requests, tokens = MOST_OF_A_RUN[mode]
     if only and mode != "quick":
         chosen = [probe for probe in probes() if probe.group in only or probe.id in ALWAYS]
@@ -186,9 +185,9 @@ class ServerRun:
 
     @property
     def _compared(self) -> list[Observation]:
-        """What tells of the server. Where `dsv4 heal` adapts requests, a refusal may be its own; a
-        failure that came once and not again was none of the request; and no prompt has 0 tokens,
-        where others are counted."""
+        """The observations that say something about the server. Left out are refusals where
+        `dsv4 heal` adapts requests, because they may be its own; failures that did not come again,
+        because they were not the request's; and counts of 0 tokens where others are counted."""
         answered = {o.probe for o in self._sender.observations if o.count is not None}
         counts = any(o.count for o in self._sender.observations)
         return [
@@ -227,7 +226,7 @@ class ServerRun:
         return without_key(report, sender.key)
 
     def _billing(self, verdict: ServerVerdict) -> Iterator[ServerFinding]:
-        """What is wrong with what is billed, and that streams are refused."""
+        """Findings on wrong bills, and on streams that are refused or not counted."""
         sender = self._sender
         for finding in billing_findings(sender.answers, sender.model, verdict, self._forecaster):
             body = PROBES[finding.probe].request if finding.probe in PROBES else None
@@ -255,16 +254,16 @@ class ServerRun:
             yield f"{total} got no count: {reasons}."
 
     def _verdict(self) -> ServerVerdict:
-        """What explains all that was seen so far. It is asked for more than once, and may have
-        taken a long search."""
+        """The verdict on everything seen so far. It is kept, because it is needed more than once
+        and the search may take long."""
         key = len(self._sender.observations), len(self._shown_prompts)
         if key not in self._verdicts:
             self._verdicts[key] = self._new_verdict()
         return self._verdicts[key]
 
     def _new_verdict(self) -> ServerVerdict:
-        """What explains the counts, and the prompts that were shown. Where the counts are not to be
-        believed, the prompts decide; where both do not fit, the counts."""
+        """The verdict on the counts and the prompts that were shown. If the counts cannot be
+        believed, the prompts decide; if the two do not fit together, the counts."""
         preferred = self._own_word.profiles
         by_address = dialect_at([self._sender.client.url], self._sender.model)
         why = partial(
@@ -298,7 +297,7 @@ class ServerRun:
         if any(f.probe in RATED and f.verdict in ("pass", "fault") for f in further):
             yield "E4"
 
-    # Which probes are sent.
+    # The probes of a run.
 
     def _ask_planned(self) -> None:
         # The second time streamed, the third with a longer answer: the count is the same.
@@ -336,13 +335,14 @@ class ServerRun:
             self._notes.append("Other faults are possible: --quick did not look for all of them.")
 
     def _ask_one(self, probe: str) -> Observation:
-        """One request is streamed: what has everything in it, unless it would show its prompt."""
+        """Sends one probe. Only the one with everything in it is streamed, unless the server shows
+        prompts as ids."""
         self._planned_counts += 1
         is_streamed = probe == CROWDED and not self._sender.shows_ids
         return self._sender.ask(Asking(PROBES[probe], stream=is_streamed))
 
     def _ask_again(self) -> None:
-        """What deviates is asked again before it names anything."""
+        """Sends requests again whose answers deviate, before any fault is named."""
         most = MOST_REPEATS
         if self._mode == "quick":
             most = 1 if self._is_lost else MOST_REPEATS_QUICKLY
@@ -361,7 +361,7 @@ class ServerRun:
             for _ in self._sender.ask_all([Asking(probe) for probe in doubts]):
                 pass
 
-    # What else can be looked at.
+    # Further checks.
 
     def _look_further(self) -> None:
         def post(path: str, body: Mapping[str, Any]) -> Reply:
@@ -378,12 +378,12 @@ class ServerRun:
                 self._sender.unsent.append(name)
 
     def _looks(self, post: Post) -> Iterator[tuple[str, Iterable[ServerFinding]]]:
-        """What else is looked at, by names for what it is."""
+        """The further checks of this run, each with a name."""
         if self._mode == "quick":
             yield "prompts", self._look_at_prompts(post, QUICKLY_SHOWN)
             return
         is_void = self._verdict().outcome == "void"
-        if is_void:  # so prompts decide, which may take what is left of the budget
+        if is_void:  # so prompts decide, which may take the rest of the budget
             yield "prompts", self._look_at_prompts(post)
         plain = [
             o.count for o in self._sender.observations if o.probe == "plain" and o.count is not None
@@ -407,8 +407,8 @@ class ServerRun:
     def _look_at_prompts(
         self, post: Post, names: Sequence[str] = SHOWN_PROBES
     ) -> Iterator[ServerFinding]:
-        """The prompt itself, where no answer showed it. A quick run needs it where counts leave
-        open whose it is, and asks only where the server says what it is."""
+        """Looks at the prompts themselves, unless an answer showed them. A quick run needs them
+        only if counts leave the server open, and asks only if the server names itself."""
         verdict = self._verdict()
         is_certain = verdict.outcome == "explained" and not verdict.alternatives
         routes: Sequence[ShowingRoute] = ROUTES
@@ -420,7 +420,7 @@ class ServerRun:
         yield from ()
 
     def _look_at_pictures(self, post: Post, plain: Sequence[int]) -> Iterator[ServerFinding]:
-        """What pictures cost, on a server of the model that sees them."""
+        """Checks the cost of pictures, on a server of the model that sees them."""
         best = self._verdict().best
         if best is not None and best.hypothesis.texts == V4_1.name and not best.added:
             yield from self._shown_by_last(picture_findings(post, plain))
@@ -437,9 +437,9 @@ class ServerRun:
 
 
 def _in_doubt(verdict: ServerVerdict, *, is_lost: bool) -> ServerVerdict:
-    """What few requests say: two faults that make up for each other explain most of those, so that
-    several at once are possible and not certain. So is any, where the search is lost, which
-    looks for each of them."""
+    """The verdict of few requests. Two faults that compensate for each other explain most of those,
+    so several faults together are possible, not certain. If the search is lost, even a single fault
+    is only possible, because each of them was tried."""
     best = verdict.best
     ours = {id for id in (best.faults if best else ()) if FAULTS[id].changes_prompts}
     if verdict.outcome != "explained" or len(ours) < (1 if is_lost else 2):
@@ -453,7 +453,7 @@ def _in_doubt(verdict: ServerVerdict, *, is_lost: bool) -> ServerVerdict:
 
 
 def _forecasts_with(request: Object | None) -> Forecaster:
-    """The forecasts for the probes, and for a request of one's own."""
+    """The forecasts for the probes, and for the user's own request."""
     if request is None:
         return forecasts_of_probes()
     return Forecaster({**requests_of_probes(), OWN_REQUEST: request})

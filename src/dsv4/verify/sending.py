@@ -1,4 +1,4 @@
-"""The requests of one run, sent: what each says of its prompt, and what all of them cost."""
+"""Sends the requests of one run, and keeps what each says of its prompt and what all cost."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from dsv4.verify.token_budget import TokenBudget, TokensSpent
 
 # After so many requests in a row without an answer, a run ends with what it has.
 MOST_SILENCE = 3
-# Characters of what a server says for itself.
+# The most characters that are kept of a server's error message.
 MOST_WORDS = 200
-# A server that fails at a request is asked again so often. llama.cpp says no with 500.
+# The times that a server which fails at a request is asked again. llama.cpp refuses with 500.
 MOST_FAILURES = 2
-# Where a server knows neither the caller, the model nor the route, or says so of some requests.
+# The statuses of servers that do not know the caller, the model or the route, or some requests.
 NOT_SERVED = (401, 403, 404, 405)
-# The name of a request that is the user's and no probe.
+# The name of the user's own request, which is not a probe.
 OWN_REQUEST = "request"
 
 Progress: TypeAlias = Callable[[int, int], None]
@@ -46,24 +46,24 @@ class BudgetSpent(Exception):
 
 @dataclass(frozen=True)
 class Asking:
-    """A probe to send: streamed or whole, for so many tokens at most."""
+    """A probe to send: streamed or whole, for an answer of at most `most` tokens."""
 
     probe: Probe
     stream: bool = False
     most: int = 1
 
 
-# How many tokens an answer has at least, as servers put it that refuse fewer.
+# The least tokens of an answer, as servers that refuse fewer put it.
 _LEAST = re.compile(r"(?:at least|minimum|greater than|less than|below|>=?)\D{0,20}(\d{1,4})", re.I)
 USUAL_LEAST = 16
-# So many requests at most find out which settings a server takes, and whether it streams.
+# The most requests to find out which settings a server takes, and whether it streams.
 SETTLING_REQUESTS = 9
 
 
 @dataclass(frozen=True)
 class AnswerSettings:
-    """The length and the temperature of answers, as a server takes them: under another name, not
-    below so many tokens, or not at all; and whether all of them are streamed."""
+    """The settings that a server takes: the name of the length limit, the least length, whether a
+    temperature is sent at all, and whether all answers are streamed."""
 
     length: str = "max_tokens"
     least: int = 1
@@ -71,7 +71,7 @@ class AnswerSettings:
     streams: bool = False
 
     def most(self, asked: int) -> int:
-        """How many tokens an answer may have that was meant to have so many."""
+        """The most tokens to allow where `asked` were meant."""
         return max(asked, self.least)
 
     def adapted(self, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -84,8 +84,8 @@ class AnswerSettings:
         return given
 
     def further(self, words: str) -> AnswerSettings | None:
-        """What may be taken where this is refused: what the server's words name, else one thing
-        after the other. None: there is nothing else."""
+        """The settings to try if these are refused: changes that the server's words name, otherwise
+        one change after the other. None if there is nothing else to try."""
         least = _LEAST.search(words)
         ways: Mapping[str, Mapping[str, Any]] = {
             "stream": {"streams": True},
@@ -101,12 +101,12 @@ class AnswerSettings:
 
 
 class Sender:
-    """Sends the requests of one run, at most `planned` of them and within a `budget` of tokens,
-    several at once where asked to.
+    """Sends the requests of one run, at most `planned` of them and within a `budget` of tokens, on
+    demand several in parallel.
 
-    `unsent` are the probes that would have passed the budget. `observations` are in the
-    order of asking. Until a server has shown that it takes them, ids of prompts are asked for;
-    where only streams are taken, or have usage, all requests are streamed.
+    `unsent` are the probes that would have passed the budget. `observations` are in the order of
+    asking. Ids of prompts are asked for until a server refuses that. If only streams are taken, or
+    only they have usage, all requests are streamed.
     """
 
     def __init__(
@@ -145,12 +145,12 @@ class Sender:
         return bool(self.observations) and all(o.refused for o in self.observations)
 
     def ask(self, asking: Asking) -> Observation:
-        """What a server makes of a probe; kept, unless it says that it changed the request."""
+        """The observation of a probe; kept, unless the server says that it changed the request."""
         return self._keep(asking, *self._observed(asking))
 
     def ask_all(self, askings: Sequence[Asking], parallel: int = 1) -> Iterator[Observation]:
-        """Each of them, in their order, until the server does not answer any more. How many are
-        under way at once makes no difference to which are sent."""
+        """The observations of all of them, in their order, until the server does not answer any
+        more. The number under way together makes no difference to which are sent."""
         waiting = list(askings)
         while waiting:
             together = waiting[:parallel]
@@ -167,7 +167,7 @@ class Sender:
     def _observed_together(
         self, askings: Sequence[Asking]
     ) -> Sequence[tuple[Observation, Reply] | BaseException]:
-        """What comes of requests that are under way at once. Threads that wait for a server do not
+        """The results of requests that are sent in parallel. Threads that wait for a server do not
         keep the process from ending."""
         if len(askings) == 1:
             return [self._observed(askings[0])]
@@ -191,7 +191,7 @@ class Sender:
         return [results[number] for number in range(len(askings))]
 
     def _have_room(self, askings: Sequence[Asking]) -> bool:
-        """Whether all of them may be sent, whatever comes of each."""
+        """Whether all of them may be sent, whatever the result of each."""
         most_requests = len(askings) * (1 + MOST_FAILURES)
         return self._requests_so_far + most_requests <= self._planned and self.budget.has_room(
             [self._body(asking) for asking in askings]
@@ -209,7 +209,7 @@ class Sender:
         return reply
 
     def get(self, path: str) -> Any:
-        """What a server says at a `path`, as JSON; None where it says nothing."""
+        """The JSON that a server answers at a `path`; None if it does not."""
         get = getattr(self.client, "get", None)
         if get is None:
             return None
@@ -219,7 +219,7 @@ class Sender:
 
     def _post(self, path: str, body: Mapping[str, Any]) -> Reply:
         reserved = self.budget.reserve(body)
-        counted: int | None = 0  # of what is refused, or does not arrive
+        counted: int | None = 0  # if it is refused, or does not arrive
         try:
             self._count()
             reply = self.client.post(path, body)
@@ -277,8 +277,8 @@ class Sender:
     def _with_usage(
         self, asking: Asking, body: dict[str, Any], observation: Observation, reply: Reply
     ) -> tuple[Observation, Reply]:
-        """An answer without usage, once more: a stream, as another stream and whole; any other, as
-        a stream."""
+        """Repeats a request whose answer has no usage: as a stream, and if it was one, also
+        whole."""
         if not reply.events and self.shows_ids:
             return observation, reply
         again = self._streamed(body)
@@ -298,9 +298,8 @@ class Sender:
         return any(o.count is not None for o in self.observations)
 
     def _settled(self, send: Callable[[], Reply]) -> Reply:
-        """The reply to the first requests, with whatever settings the server takes. It may refuse
-        a request for itself: then the settings are not to blame, which its words tell, or that
-        others are taken."""
+        """Sends one of the first requests, with other settings if these are refused. The refusal
+        may also be due to the request itself: then the settings stay as they are."""
         reply = send()
         words = self.words_of(reply)
         names_settings = any(name in words for name in ("temperature", "max_", "stream"))
@@ -320,8 +319,8 @@ class Sender:
         return self.post(CHAT, {**body, "stream": True, **usage})
 
     def _after_stream(self, body: dict[str, Any], refusal: Reply) -> Reply:
-        """The reply to a request that was refused as a stream: without usage in streams, else
-        whole. Where that is taken, the stream was refused, and not the request."""
+        """The reply to a request that was refused as a stream: without usage in streams, otherwise
+        whole. If the server takes it whole, it refused the stream, not the request."""
         if self._asks_for_usage:
             self._asks_for_usage = False
             reply = self._streamed(body)
@@ -340,7 +339,7 @@ class Sender:
             self.shows_ids = True
         elif not self.shows_ids and not reply.refused:
             self._asks_for_ids = False
-        elif not self.shows_ids:  # a refusal may mean the asking
+        elif not self.shows_ids:  # the field that asks for ids may have been refused
             reply = self.post(CHAT, body)
             self._asks_for_ids = reply.refused
         return reply
@@ -359,7 +358,7 @@ class Sender:
         if reply.times and self.first_token is None:
             self.first_token = reply.times[0]
         if reply.adapted:
-            # `dsv4 heal` changed the request and says so: the count is another one's.
+            # `dsv4 heal` changed the request and says so: this is the count of another request.
             for id in reply.adapted:
                 self.adapted.setdefault(id, probe)
             self.silent = 0
@@ -372,8 +371,8 @@ class Sender:
         return observation
 
     def _check_first(self, probe: Probe, reply: Reply) -> None:
-        """Problems that no other request will do without. The plainest tells: a server may forbid
-        tools alone, or have a route of its own for efforts."""
+        """Raises `ServerProblem` for problems that every request will have. The plainest request
+        decides: a server may forbid only tools, or have a separate route for efforts."""
         if any(o.tells for o in self.observations):
             return
         if reply.status in NOT_SERVED and probe is not PROBES["plain"]:
@@ -390,7 +389,7 @@ class Sender:
             raise ServerProblem(f"{self.client.url}: {reply.problem}")
 
     def words_of(self, reply: Reply) -> str:
-        """What a server says of a request that it does not take, as the end of a sentence."""
+        """The server's words about a request that it does not take, as the end of a sentence."""
         for path in (("error", "message"), ("error",), ("message",), ("detail",)):
             text = value_at(reply.body, *path)
             if isinstance(text, str) and text.strip():
@@ -398,10 +397,10 @@ class Sender:
         return ""
 
 
-# What a reply says.
+# Reading replies.
 
 TOO_LONG = "the server refuses it as too long for its context"
-# As vLLM, SGLang, llama.cpp and the official API put it.
+# The context length in error messages of vLLM, SGLang, llama.cpp and the official API.
 _CONTEXT = re.compile(r"context[ _](length|size|window)", re.IGNORECASE)
 UNSENT = "it would have passed the budget of tokens"
 FILTERED = "the server's filter kept it from the model"
@@ -409,7 +408,7 @@ NO_USAGE = "the answer does not say how many tokens the prompt had"
 
 
 def observed(probe: str, reply: Reply) -> Observation:
-    """What a reply says of the prompt."""
+    """The observation of the prompt in a reply."""
     if reply.refused:
         return Observation(probe, refused=True, failed=reply.status >= 500)
     if reply.problem or not 200 <= reply.status < 300:

@@ -1,8 +1,8 @@
-"""One request to a server over HTTP, and what came of it, whatever the server does.
+"""One request to a server over HTTP, and its result, whatever the server does.
 
-Nothing that a server sends can keep the run from ending: answers have a size and a deadline,
-redirects are not followed, compressed bodies are not unpacked, and a key is struck out wherever it
-comes back.
+Nothing that a server sends can keep the run from ending: answers have a maximum size and a
+deadline, redirects are not followed, and compressed bodies are not unpacked. A key is struck out
+wherever it comes back.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ MOST_BYTES = 8 * 1024 * 1024
 MOST_EVENTS = 16_000
 SECONDS_FOR_ONE = 60.0
 SECONDS_TO_WAIT = 30.0
-# How often a request is sent again to a server that asks for patience.
+# The most times that a request is sent to a server that asks to wait.
 MOST_ATTEMPTS = 4
 HEADERS = {
     "content-type": "application/json",
     "accept-encoding": "identity",
     "anthropic-version": "2023-06-01",
 }
-# Where a server says no to a request, and not to the caller. llama.cpp says it with 500.
+# The statuses with which servers refuse a request, not the caller. llama.cpp uses 500.
 REFUSALS = (400, 413, 415, 422, 500, 501)
 MOST_HEADER = 1_000
 _ID = re.compile(r"[a-z][a-z0-9-]*")
@@ -43,15 +43,15 @@ _KEY_WORDS = ("key", "token", "secret", "password", "auth")
 
 
 class ServerProblem(Error):
-    """A server that cannot be measured, in a sentence."""
+    """Raised if a server cannot be measured; says why in a sentence."""
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What came back: a status and JSON, or the events of a stream; or a `problem` in words.
+    """A server's reply: a status and JSON, or the events of a stream; or a `problem` in words.
 
-    `times` are the seconds from the request to each event. `adapted` is what `dsv4 heal` says that
-    it changed in the request, by the ids of adaptations.
+    `times` are the seconds from the request to each event. `adapted` are the ids of the adaptations
+    that `dsv4 heal` says it made to the request.
     """
 
     status: int = 0
@@ -64,12 +64,12 @@ class Reply:
 
     @property
     def refused(self) -> bool:
-        """Whether the server said no to the request itself."""
+        """Whether the server refused the request itself."""
         return self.status in REFUSALS
 
 
 class ServerClient(Protocol):
-    """What a run needs of a server: an address, and one request at a time."""
+    """The interface to a server that a run needs: an address, and single requests."""
 
     url: str
 
@@ -82,7 +82,7 @@ def check_url(url: str, *, has_key: bool, insecure: bool = False) -> str:
     """The address without a slash at its end. Raises `ServerProblem` where a key might leak."""
     try:
         parts = urlsplit(url)
-        parts.port  # noqa: B018  raises where it is no number
+        parts.port  # noqa: B018  raises if it is not a number
     except ValueError as error:
         raise ServerProblem(f"the URL cannot be read: {error}") from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -107,9 +107,9 @@ def check_url(url: str, *, has_key: bool, insecure: bool = False) -> str:
 class HttpServer:
     """A server at a `url`, such as `https://api.example.com/v1`.
 
-    `key` goes with each request. `seconds` is how long one may take altogether. `requests` counts
-    what was sent, at most `most`; `repeats` are those of them that were sent again because the
-    server asked to wait.
+    `key` is sent with each request. `seconds` is how long one may take altogether. `requests`
+    counts what was sent, at most `most`; `repeats` are those of them that were sent again because
+    the server asked to wait.
     """
 
     url: str
@@ -122,13 +122,13 @@ class HttpServer:
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     def get(self, path: str) -> Reply:
-        """What is at a `path`."""
+        """The reply to a GET request for a `path`."""
         self._may_send()
         return self._send("GET", path, None)
 
     def post(self, path: str, body: Mapping[str, Any]) -> Reply:
-        """The reply to a `body` that is sent to a `path`. A server that asks to be left alone for a
-        while is, as long as all waiting has not become too much."""
+        """The reply to a `body` that is sent to a `path`. If the server asks to wait, the request
+        is sent again later, as long as all waiting together has not become too long."""
         self._may_send()
         reply = self._send("POST", path, body)
         for attempt in range(MOST_ATTEMPTS - 1):
@@ -147,7 +147,7 @@ class HttpServer:
         return reply
 
     def _may_send(self, *, again: bool = False) -> bool:
-        """Counts a request. Whether one that is sent again is still within what was planned."""
+        """Counts a request. False if it is a repeat that is no longer within the plan."""
         with self._lock:
             if again and self.most is not None and self.requests >= self.most:
                 return False
@@ -220,7 +220,8 @@ class _Deadline:
         self._timer.start()
 
     def connect(self) -> None:
-        """Connects. A connection forgets its socket once it is to be closed after the answer."""
+        """Connects, and keeps the socket: a connection that will be closed after the answer
+        forgets it."""
         self._connection.connect()
         self._connected = self._connection.sock
 
@@ -262,7 +263,7 @@ def _read_events(response: http.client.HTTPResponse, status: int, started: float
 
 
 def _names(header: str | None) -> tuple[str, ...]:
-    """The ids in a header; none where it holds anything else."""
+    """The ids in a header; empty if it holds anything else."""
     names = header.split(",") if header and len(header) < MOST_HEADER else []
     return tuple(names) if all(_ID.fullmatch(name) for name in names) else ()
 
@@ -273,7 +274,7 @@ def _seconds(header: str | None) -> float | None:
     try:
         seconds = float(header)
     except ValueError:
-        seconds = math.nan  # a date: whoever writes one means longer
+        seconds = math.nan  # a date, which is used for longer waits
     return seconds if math.isfinite(seconds) else SECONDS_TO_WAIT + 1
 
 

@@ -25,9 +25,9 @@ Post: TypeAlias = Callable[[str, Mapping[str, Any]], Reply]
 class ServerFinding:
     """Something to know about a server.
 
-    `id` is stable: that of a fault, several joined by `|` where one of them is there, the id
-    "not-explained", or that of an output check. `expected` and `seen` are what shows it, with the
-    request as a `curl` line; `shown_by` are all requests that do.
+    `id` is stable: that of a fault, several joined by `|` if it is one of them, "not-explained", or
+    that of an output check. `expected` and `seen` are the evidence, with the request as a `curl`
+    line; `shown_by` are all requests that show it.
     """
 
     id: str
@@ -51,9 +51,9 @@ _ROWS: dict[str, dict[str, str]] = {
 def check_finding(
     key: str, *, expected: str = "", seen: str = "", probe: str = "", **values: Any
 ) -> ServerFinding:
-    """The finding of a row. Its id is the `key`, up to a colon: what is found in one place may be
-    good, or bad. `values` go into its message; `probe` is the request that shows it, where that is
-    not always the same one."""
+    """The finding of a row. Its id is the `key` up to a colon: one check may have a good and a bad
+    finding. `values` go into its message; `probe` is the request that shows it, if that is not
+    always the same one."""
     row = _ROWS[key]
     message = row["message"].format(**values)
     mend = {"mend": HEAL} if row["verdict"] == "fault" else {}

@@ -1,4 +1,4 @@
-"""The prompt tokens that a run may cost: what was announced is what is sent at most."""
+"""The prompt tokens that a run may cost: it never sends more than was announced."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from dsv4.errors import Error
 from dsv4.profiles.gateway_prompts import prompt_of
 from dsv4.verify.token_counts import PromptCounter
 
-# What is under way may cost so many times its forecast, and change none of what is sent after it.
+# Requests under way may cost so many times their forecast without changing what is sent later.
 MOST_SURPRISE = 4
-# Requests have two sizes where one is so many times as long as the other.
+# Requests differ in size if one is at least so many times as long as the other.
 TWO_SIZES = 2
 
 
 class TokensSpent(Exception):
-    """A request was not sent: it would have passed the budget."""
+    """Raised where a request is not sent because it would pass the budget."""
 
 
 class TokenBudget:
-    """At most so many tokens of prompts.
+    """A budget of at most `most` prompt tokens.
 
-    What a request costs is forecast before it is sent: by our own count, and by how much more than
-    that the server has counted so far. What the server says it counted is what was spent.
+    The cost of a request is forecast before it is sent: by our own count, and by how much more than
+    that the server has counted so far. The server's own counts are what was spent.
     """
 
     def __init__(self, most: int, counter: PromptCounter) -> None:
         self.most, self._counter = most, counter
         self.spent = self._reserved = 0
-        self._excess: dict[int, int] = {}  # by our own count, what the server counts more
+        self._excess: dict[int, int] = {}  # by our own count, the tokens that the server adds
         self._lock = threading.Lock()
 
     def reserve(self, body: Mapping[str, Any]) -> tuple[int, int]:
-        """Our own count of a request that may be sent, and what this server may count. Raises
-        `TokensSpent` where it may not be sent."""
+        """Reserves the tokens of a request. Returns our own count, and the one expected from this
+        server. Raises `TokensSpent` if the request may not be sent."""
         own = forecast_tokens(body, self._counter)
         with self._lock:
             expected = self._expected(own)
@@ -55,8 +55,8 @@ class TokenBudget:
             return self.spent + sum(map(self._most_expected, own)) <= self.most
 
     def settle(self, own: int, expected: int, counted: int | None) -> None:
-        """What came of a request that was reserved; None where the server did not say, so that
-        the forecast stands."""
+        """Records the count of a request that was reserved; None where the server did not say, so
+        that the forecast stands."""
         with self._lock:
             self._reserved -= expected
             self.spent += expected if counted is None else counted
@@ -64,16 +64,16 @@ class TokenBudget:
                 self._excess[own] = max(counted - own, self._excess.get(own, 0))
 
     def _most_expected(self, own: int) -> int:
-        """What may be expected of a request when others that are under way are counted: a short one
-        may show that a hidden text, or an odd counter, changes any by as much as the one that it
-        has changed most so far."""
+        """The most that a request may cost once others under way are counted: a short one may show
+        that a hidden text, or an odd counter, changes any request by as much as the most changed
+        one so far."""
         most = max(self._excess.values(), default=0)
         return max(MOST_SURPRISE * self._expected(own), own + most)
 
     def _expected(self, own: int) -> int:
-        """What the server may count. A hidden text adds the same to every prompt, an odd counter
-        multiplies them: what is shorter than the longest so far has no more than either would
-        make of it. For what is longer, requests of two sizes tell which it is."""
+        """The count to expect from the server. A hidden text adds the same to every prompt; an odd
+        counter multiplies counts. For a prompt shorter than the longest so far, the smaller of both
+        is the limit. For a longer one, requests of two sizes tell which of them applies."""
         if not self._excess:
             return own
         short, long = min(self._excess), max(self._excess)
@@ -87,8 +87,8 @@ class TokenBudget:
 
 
 def forecast_tokens(body: Mapping[str, Any], counter: PromptCounter) -> int:
-    """The tokens of the prompt of a request, with its pictures. What is no Chat request, or one
-    that we would refuse, is counted as JSON, which is longer."""
+    """The tokens of the prompt of a request, with its pictures. A body that is not a Chat request,
+    or that we would refuse, is counted as JSON, which is longer."""
     # The first has the longer texts, the second takes pictures.
     counts = [_tokens_in(body, dialect, counter) for dialect in (V4_0731, V4_1)]
     return max(counts) or counter.tokens_of(json.dumps(body, ensure_ascii=False))

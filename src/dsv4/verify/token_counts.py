@@ -1,4 +1,4 @@
-"""How many tokens a prompt of a server has, where texts in it may spell special tokens."""
+"""Counts the tokens of a server's prompt, in which texts may spell special tokens."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from dsv4._format.tokens import Special, spelled
 from dsv4.profiles.text_shields import SHIELDS, TextPlace, unshielded
 from dsv4.tokens import Tokenizer
 
-# As they are, and as JSON that is all ASCII has them.
+# The marks as they are, and as ASCII-only JSON escapes them.
 _MARKS: dict[TextPlace, tuple[str, str]] = {
     place: (mark, f"\\u{ord(mark):x}") for place, mark in SHIELDS.items()
 }
-# Prompts of one run, in all hypotheses that are looked at.
+# Limits for the prompts of one run, in all hypotheses that are looked at.
 REMEMBERED_PROMPTS = 32_768
 REMEMBERED_TEXTS = 32_768
 
 
 class PromptCounter:
-    """Counts and ids of prompts with marks in what callers spelled. Each prompt is counted once."""
+    """Counts and ids of prompts in which special tokens spelled by callers are marked. Each prompt
+    is counted once."""
 
     def __init__(self, tokenizer: Tokenizer | None = None) -> None:
         self._own_tokenizer = tokenizer
@@ -45,12 +46,13 @@ class PromptCounter:
     def ids(
         self, prompt: str, dialect: Dialect, acting: Collection[TextPlace] = ()
     ) -> list[int | None]:
-        """The ids of a prompt. None is a token that the vocabulary has no id for."""
+        """The ids of a prompt; None for a token without an id in the vocabulary."""
         parts = self._parts(prompt, dialect, acting)
         return [id for part in parts for id in self.run_ids(part)]
 
     def runs(self, prompt: str, dialect: Dialect) -> list[str]:
-        """A prompt as special tokens and the texts between them. Whatever spells one is one."""
+        """A prompt as special tokens and the texts between them. Text that spells a special token
+        counts as one, unless it is marked."""
         return list(self._parts(prompt, dialect, ()))
 
     def tokens_of(self, run: str) -> int:
@@ -81,7 +83,7 @@ class PromptCounter:
             added = self.tokenizer.vocabulary.named_for(dialect).added
             specials = {str(token): Special(token, None) for token in dialect.special_tokens}
             specials |= {token: Special(token, id) for token, id in added.items()}
-            # Those that stand for nothing yet are many, and slow the search for all others.
+            # Placeholder tokens are many, and would slow the search for all others.
             used = [token for token in specials.values() if "holder" not in token]
             longest_first = sorted(used, key=len, reverse=True)
             self._patterns[dialect.name] = spelled(longest_first), specials

@@ -1,4 +1,4 @@
-"""Several servers side by side: one table of what each came to, and what it cost."""
+"""Several servers side by side: one table of their results and costs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Reports = Mapping[str, VerifyReport | str]
 
 
 def vendors_text(reports: Reports) -> str:
-    """The table for a terminal: a column for each server, which are listed first."""
+    """The table for a terminal: a list of the servers, then a column for each."""
     lines = [f"{n}  {url}" for n, url in enumerate(reports, 1)]
     rows = list(_rows(reports))
     widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
@@ -72,7 +72,7 @@ def _cell(report: VerifyReport | str, value: Callable[[VerifyReport], str]) -> s
 
 
 def _findings(report: VerifyReport | str) -> Iterator[str]:
-    """What the server is, and its faults."""
+    """The identity of the server, and its faults."""
     yield _what(report)
     if not isinstance(report, str):
         yield from dict.fromkeys(map(_named, _faults(report)))
@@ -93,7 +93,7 @@ def _faults(report: VerifyReport) -> list[ServerFinding]:
 
 
 def _shown_html(finding: ServerFinding) -> str:
-    """A fault, to be opened: what was expected and seen, and the request that shows it."""
+    """A fault that opens on a click: the values expected and seen, and a request that shows it."""
     words = {"expected": finding.expected, "seen": finding.seen}
     counts = html_text("; ".join(f"{name}: {each}" for name, each in words.items() if each))
     summary = html_text(_named(finding) + (f" ({finding.probe})" if finding.probe else ""))

@@ -1,4 +1,4 @@
-"""What explains the observations of a server: a verdict, as values."""
+"""The verdict on a server: the explanations of its observations, as values."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ Outcome: TypeAlias = Literal["explained", "not explained", "void", "nothing seen
 class Explanation:
     """A hypothesis that explains what was seen.
 
-    `faults` are ids, sorted, with those of counting. `added` is how many tokens a hidden text or a
-    counter adds, 0 where none does.
+    `faults` are sorted ids, including those of counting. `added` is how many tokens a hidden text
+    or a counter adds, 0 where none does.
     """
 
     hypothesis: Hypothesis
@@ -27,8 +27,8 @@ class Explanation:
     added: int = 0
 
     def added_to(self, probe: str, touched: Callable[[FaultVariant], frozenset[str]]) -> int:
-        """How many tokens are added to the count of the request `probe`: a text of unknown length
-        stands where its fault has to do with it, which `touched` says."""
+        """The number of tokens that are added to the count of the request `probe`. A text of
+        unknown length is added only to the requests that its fault changes, as `touched` says."""
         unknown = [fault for fault in self.hypothesis.faults if fault.fault.any_length]
         return self.added if all(probe in touched(fault) for fault in unknown) else 0
 
@@ -44,23 +44,23 @@ class Mismatch:
 
 @dataclass(frozen=True)
 class ServerVerdict:
-    """What explains the observations.
+    """The explanation of the observations.
 
-    - `outcome`: "explained"; "not explained", and then `best` is the nearest server, with faults
-      where those leave less unexplained, and `unexplained` what it fails; "void" where the counts
-      cannot be believed; "nothing seen".
+    - `outcome`: "explained"; "not explained": then `best` is the nearest server, with faults where
+      those leave less unexplained, and `unexplained` are the requests that it contradicts; "void"
+      where the counts cannot be believed; "nothing seen".
     - `best`: the simplest explanation. `alternatives`: others that are as good.
-    - `explained`, `of`: how many observations `best` explains, and how many there are. A request of
-      which it forecasts nothing is not explained by it.
+    - `explained`, `of`: how many observations `best` explains, and how many there are. A request
+      without a forecast is not explained.
     - `synonyms`: `best` under other names: the prompts are the same for all requests there are.
-    - `faults`: those that are certain: every explanation has them, and enough requests show them.
-    - `possible`: those of `best` and of the alternatives that are not.
+    - `faults`: the certain ones: every explanation has them, and enough requests show them.
+    - `possible`: those of `best` and of the alternatives that are not certain.
     - `shown_by`: by the id of a fault of `best`, the requests whose answers show it.
     - `refused`: the requests that were refused, and that `best` without faults would take.
-    - `unforecast`: the requests of which `best` forecasts nothing.
+    - `unforecast`: the requests for which `best` has no forecast.
     - `acting`: the places whose special tokens become control tokens, as far as that was seen.
     - `others`: where several servers answer in turn, those besides `best`.
-    - `pattern`: what the server makes of every count before it says it, which was taken away.
+    - `pattern`: the change that the server makes to every count before it reports it, removed here.
     - `reason`: why counts cannot be believed, or do not stay the same, in words.
     """
 
