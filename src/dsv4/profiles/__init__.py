@@ -1,4 +1,4 @@
-"""What each server makes of an OpenAI request: its prompt, its traps, how two servers differ."""
+"""Profiles of servers: the prompt and traps of an OpenAI request, and how two servers differ."""
 
 from dsv4.profiles.comparison import Comparison, Reason, Side, compare
 from dsv4.profiles.profile import PROFILES, Profile, render

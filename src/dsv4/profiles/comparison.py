@@ -1,7 +1,7 @@
-"""Where the prompts of two servers differ, and why: a table of differences, and the comparison of
-one request.
+"""The differences between the prompts of two servers: a table of them, and the comparison of one
+request.
 
-docs/servers.md shows the table, whose words are in server_differences.json.
+docs/servers.md shows the table; its texts are in server_differences.json.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dsv4.profiles.server_requests import Object, RequestBody, ThinkingMode
 # The table: a row for each difference, a cell for each server.
 
 
-# A way in words, for both dialects, or for V4 and V4.1 separately.
+# The behavior of a server in words, for both dialects, or for V4 and V4.1 separately.
 CellWords: TypeAlias = str | list[str]
 
 # The columns of the table.
@@ -42,10 +42,10 @@ _SAME_CELLS = {
 
 @dataclass(frozen=True)
 class ServerDifference:
-    """A row: what it is about, which requests it applies to, and each server's way.
+    """A row: its subject, the requests that it applies to, and each server's behavior.
 
-    `applies_to` is the fact of a request that the row is about. Some rows matter only where a
-    server lets the model think.
+    `applies_to` is the fact of a request that the row is about. Some rows matter only if a server
+    lets the model think.
     """
 
     kind: str
@@ -59,7 +59,7 @@ class ServerDifference:
         return self.cells[_SAME_CELLS[profile]] if own is None else own
 
     def words(self, profile: str, dialect: str) -> str:
-        """What a server does, in words."""
+        """The behavior of a server, in words."""
         cell = self.cell(profile)
         return cell if isinstance(cell, str) else cell[server.served_name(dialect) == "v4.1"]
 
@@ -78,7 +78,7 @@ DIFFERENCES = tuple(_row(**row) for row in read_table("server_differences", __fi
 class Reason:
     """Something that two servers do differently with a request.
 
-    `location` is the place in the request that it is about; empty where it is about all of it.
+    `location` is the place in the request that it is about; empty if it is about the whole request.
     """
 
     kind: str
@@ -88,7 +88,7 @@ class Reason:
 
 @dataclass(frozen=True)
 class Side:
-    """What one server makes of the request: a prompt, or an error."""
+    """The result of one server for the request: a prompt, or an error."""
 
     profile: Profile
     prompt: str | None
@@ -99,8 +99,8 @@ class Side:
 class Comparison:
     """Two servers' prompts for one request.
 
-    `shared` is the number of characters they begin with alike. `reasons` is empty where they write
-    the same.
+    `shared` is the number of characters that both prompts begin with. `reasons` is empty if the
+    prompts are the same.
     """
 
     first: Side
@@ -117,13 +117,12 @@ class Comparison:
 def compare(
     body: RequestBody, first: str | Profile, second: str | Profile, *, dialect: str | None = None
 ) -> Comparison:
-    """Say where the prompts of two servers part for one request, and why.
+    """Say where the prompts of two servers for one request begin to differ, and why.
 
     `body`, `dialect` and the servers `first` and `second` are as for `render`. Raises `EncodeError`
-    for a name or a dialect that is not known; a request that a server refuses is a `Side` with an
-    error.
+    for an unknown name or dialect; if a server refuses the request, its `Side` has the error.
     """
-    from dsv4.tokens.coder import common_prefix_length  # whoever asks for help compares nothing
+    from dsv4.tokens.coder import common_prefix_length  # not needed to show help
 
     sides = _side(body, first, dialect), _side(body, second, dialect)
     texts = tuple(side.prompt or "" for side in sides)
@@ -166,7 +165,7 @@ def _reasons(body: Object, sides: tuple[Side, Side], dialect: str | None) -> Ite
 
 
 def _words(row: ServerDifference, profile: Profile, body: Object, dialect: str | None) -> str:
-    """What a server does, in words. The gateway's way is not in the table."""
+    """The behavior of a server, in words. The gateway's is not in the table."""
     if profile.base_name not in (*DIFFERENCE_COLUMNS, *_SAME_CELLS):
         return "as the released encoder"
     return row.words(profile.base_name, profile.own_dialect(dialect, body))
@@ -197,7 +196,7 @@ def _modes(body: Object, sides: tuple[Side, Side], dialect: str | None) -> Itera
 
 
 def _mode_location(body: Object) -> Location:
-    """The option that has to do with thinking, if the request has one."""
+    """The place of the option that sets thinking; empty if the request has none."""
     for field in ("reasoning_effort", "thinking", "chat_template_kwargs"):
         if body.get(field) is not None:
             return (field,)

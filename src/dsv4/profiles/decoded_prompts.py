@@ -1,4 +1,4 @@
-"""The request that encodes to a prompt of a server's."""
+"""The request that encodes to a prompt of a server."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from dsv4.types import MessageInput, ToolInput
 
 
 def decoded_prompt(prompt: str, dialect: Dialect) -> Decoded:
-    """What a prompt decodes to. Marks in what callers spelled are taken out afterwards, so that
-    none of it was taken for a token."""
+    """The request that a prompt decodes to. Marks in special tokens that callers spelled are
+    removed afterwards, so that none of these is read as a token."""
     decoded = decode(prompt, dialect=dialect)
     request = replace(
         decoded.request,

@@ -1,5 +1,5 @@
-"""The prompts of NVIDIA Dynamo 1.6, whose frontend in Rust has copies of the released encoders
-behind a reading of requests of its own. Its rules were found from its prompts and refusals.
+"""The prompts of NVIDIA Dynamo 1.6. Its frontend, in Rust, reads requests in its own way, and then
+uses copies of the released encoders. Its rules were found from its prompts and refusals.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ RESPONSE_FORMATS = ("text", "json_object", "json_schema")
 ROLES = ("developer", "system", "user", "assistant", "tool")
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 THINKING_TYPES = ("enabled", "disabled", "adaptive")
-# What V4 makes of an effort; anything else is high.
+# The efforts that V4 writes for those of a request; anything else is high.
 _V4_EFFORTS: dict[str, Effort] = {"minimal": "low", "low": "low", "max": "max"}
 _V4_1_EFFORTS: dict[str, Effort] = {"low": "low", "high": "high", "max": "max"}
-# What is added to a schema of arguments where it is missing.
+# Fields that are added to a schema of arguments if they are missing.
 _OBJECT: Object = {"type": "object", "properties": {}}
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 _ENCODING = replace(RELEASED, arguments="text")
@@ -60,7 +60,7 @@ def _options(body: Object, dialect: str) -> tuple[bool, Effort, bool]:
     if value is not None:
         arguments["reasoning_effort"] = server.one_of(value, EFFORTS, "reasoning_effort")
     thinking = _thinking(body.get("thinking"))
-    # An effort counts for more than switches that are not true or false, and than a mode.
+    # An effort overrides a mode, and switches that are not true or false.
     for name in ("thinking", "enable_thinking"):
         switch = arguments.get(name)
         counts = isinstance(switch, bool) or (value is None and switch is not None)
@@ -81,7 +81,7 @@ def _options(body: Object, dialect: str) -> tuple[bool, Effort, bool]:
 
 
 def _thinking(value: object) -> bool | None:
-    """What the field `thinking` says: a flag, or a type."""
+    """The meaning of the field `thinking`, which is a flag or has a type."""
     if value is None or isinstance(value, bool):
         return value
     kind = server.object_at(value, "thinking").get("type")
@@ -132,7 +132,7 @@ def _content(message: Object, role: str, path: str, dialect: str) -> str | list[
 
 
 def _reasoning(message: Object, path: str) -> str:
-    """The reasoning of an answer: a text, or texts."""
+    """The reasoning of an answer, given as one text or several."""
     names = [name for name in ("reasoning_content", "reasoning") if name in message]
     if len(names) > 1:
         raise server_refusal(f"{path}.reasoning", "found both names of the field, expected one")
@@ -147,7 +147,7 @@ def _reasoning(message: Object, path: str) -> str:
 
 
 def _arguments(value: object, path: str) -> object:
-    """The arguments as an object, or a text of nothing."""
+    """The arguments as an object, or an empty or blank text."""
     arguments = read_object(value) if isinstance(value, str) and value.strip() else value
     if not isinstance(arguments, (dict, str)):
         raise server.unexpected(value, "a JSON object", path)
@@ -168,7 +168,7 @@ def _extras(body: Object) -> Object:
 
 
 def _response_format(value: object, path: str) -> Object:
-    """What is written of a format, which is any of them, of plain text too."""
+    """The part of a format that is written. Every format is written, also that of plain text."""
     fields = server.object_at(value, path)
     kind = server.one_of(fields.get("type"), RESPONSE_FORMATS, f"{path}.type")
     if kind != "json_schema":

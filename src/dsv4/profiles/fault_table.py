@@ -1,9 +1,9 @@
 """The table of faults: what each does, what that does to the answers, and what fixes it.
 
-Its rows are in fault_table.json. What a fault does is a change of the request before the server
-reads it (profiles/request_changes.py), or of the prompt that it writes
-(profiles/prompt_changes.py), by name; or a function that makes such a change, with its parameters.
-Some faults come in several variants, which have the same name, effect and cure.
+Its rows are in fault_table.json. A fault is a change of the request before the server reads it
+(profiles/request_changes.py), or of the prompt that it writes (profiles/prompt_changes.py). A row
+has the name of the change; or a function that makes such a change, with its parameters. Some faults
+come in several variants, which have the same name, effect and fix.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class ServerFault:
     """Something that a server does wrong.
 
     `message` says what it does, `effect` what that does to the answers, and `mend` what helps.
-    `variants` are the ways in which it comes about; a fault of counting has none. Where
-    `any_length` is true, a text of unknown length is added: the variants have an example of it.
-    A fault with a limit has a `family` of changes, one for each number, and the `usual` numbers.
-    One that `replaces_prompt` writes another format altogether; one that `refuses` takes no such
-    request.
+    `variants` are the ways in which it comes about; a fault of counting has none. If `any_length`
+    is true, a text of unknown length is added, of which the variants have an example. A fault with
+    a limit has a `family` of changes, one for each number, and the `usual` numbers. A fault that
+    `replaces_prompt` writes another format altogether; one that `refuses` is a refusal of certain
+    requests.
     """
 
     id: str
@@ -58,7 +58,7 @@ class ServerFault:
 
     @property
     def changes_prompts(self) -> bool:
-        """Whether prompts show it; counts alone show what is wrong with counting."""
+        """Whether prompts show it. Faults of counting show only in counts."""
         return bool(self.variants or self.family)
 
 
@@ -95,7 +95,7 @@ def _fault(
 
 
 def _change(module: ModuleType, row: str | Mapping[str, Any]) -> Any:
-    """A change by its name, or what the function of that name makes of its parameters."""
+    """The change with a name, or the one that the function of that name makes of parameters."""
     if isinstance(row, str):
         return getattr(module, row)
     ((name, parameters),) = row.items()
@@ -124,4 +124,4 @@ def _effect(source: str, target: str) -> str:
 
 
 FAULTS: Mapping[str, ServerFault] = MappingProxyType({fault.id: fault for fault in _faults()})
-"""Every fault that is known, by its id."""
+"""Every known fault, by its id."""

@@ -1,7 +1,7 @@
 """The prompts of llama.cpp with its template `deepseek-ai-DeepSeek-V4-Flash-0731`.
 
-Held against real servers with that template (`make test-llamacpp`): `llama_cpp_request.py` has what
-the server does before it.
+Compared with real servers with that template (`make test-llamacpp`). `llama_cpp_request.py` has
+what the server does before it applies the template.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from dsv4.profiles.markup_texts import calls_block, tools_section
 from dsv4.profiles.rust_json import json_with
 from dsv4.profiles.server_requests import Object, ThinkingMode
 
-# The efforts that write something; any other writes nothing.
+# The efforts that have a text; any other writes nothing.
 EFFORTS = ("high", "max")
-# The messages that ask: an answer comes after them.
+# The roles of messages that an answer follows.
 ASKING = ("user", "tool")
 
 
@@ -61,7 +61,7 @@ def _front(request: llama_cpp_request.LlamaRequest) -> str:
 
 
 def _turns(request: llama_cpp_request.LlamaRequest, thinking: bool) -> Iterator[str]:
-    """The conversation. Messages of other roles than these are left out."""
+    """The conversation. Messages of other roles than asking or answering are left out."""
     messages = [m for m in _in_order_of_calls(request.messages) if m.role in (*ASKING, "assistant")]
     last = max((n for n, m in enumerate(messages) if m.role in ASKING), default=-1)
     keeps = (
@@ -80,7 +80,7 @@ def _turns(request: llama_cpp_request.LlamaRequest, thinking: bool) -> Iterator[
 
 
 def _in_order_of_calls(messages: Sequence[LlamaMessage]) -> Iterator[LlamaMessage]:
-    """Results in the order of their calls, as far as no message of another role is among them."""
+    """The messages, with results in the order of their calls within each run of asking messages."""
     order: dict[str, int] = {}
     for asks, run in groupby(messages, key=lambda m: m.role in ASKING):
         listed = list(run)
@@ -109,8 +109,8 @@ def _answer(message: LlamaMessage, shows_reasoning: bool) -> str:
 
 
 def _end(request: llama_cpp_request.LlamaRequest, thinking: bool) -> str:
-    """The header of the answer that is asked for, or a last answer, left open to be gone on with.
-    Of one that is empty there is nothing, not even its header."""
+    """The header of the requested answer, or a last answer that is left open to be continued. An
+    empty last answer writes nothing, not even its header."""
     continued = request.continued
     if continued is None:
         header = tokens.ASSISTANT + (tokens.THINK_START if thinking else tokens.THINK_END)

@@ -1,8 +1,8 @@
 """A request as llama.cpp's server reads it, before its template sees it.
 
-What it takes and what it refuses was found by comparing with real servers (`make test-llamacpp`).
-It reads every field of every message, whatever the role, and where a field of the request itself
-has the wrong type it mostly acts as if it were not there.
+Comparisons with real servers (`make test-llamacpp`) showed what it takes and what it refuses. It
+reads every field of every message, whatever the role. If a field of the request itself has the
+wrong type, it mostly acts as if the field were absent.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _BOM = "\ufeff"
 
 @dataclass(frozen=True)
 class LlamaRelease:
-    """What releases of llama.cpp differ in.
+    """The differences between releases of llama.cpp.
 
     - `any_object`: the schema that is written for an answer that may be any object, as items.
-    - `continues_calls`: whether a last answer with calls is gone on with, without them.
+    - `continues_calls`: whether a last answer with calls is continued, without the calls.
     - `python_json`: whether JSON in arguments is read as Python reads it. Then `NaN` is a number,
       an integer beyond 63 bits a float, half of a surrogate pair a text, and null is refused.
     """
@@ -46,7 +46,7 @@ class LlamaRelease:
 
 
 # The recorded prompts of August come from the template, run by Python. The server of that month
-# (xllamacpp 2026.8.10566) wrote the same, but for what Python's JSON allows and JSON does not.
+# (xllamacpp 2026.8.10566) wrote the same, except for JSON that only Python allows.
 AUGUST_2026 = LlamaRelease((), continues_calls=True, python_json=True)
 OCTOBER_2026 = LlamaRelease((("type", "object"),), continues_calls=False, python_json=False)
 
@@ -60,7 +60,7 @@ class LlamaCall:
 
 @dataclass(frozen=True)
 class LlamaMessage:
-    """A message. `texts` are the parts of its content; none if that is empty."""
+    """A message. `texts` are the parts of its content, which may be empty."""
 
     role: str
     texts: tuple[str, ...]
@@ -75,7 +75,7 @@ class LlamaMessage:
 
 @dataclass(frozen=True)
 class LlamaRequest:
-    """What the template is given. `continued` is a last answer that the model goes on with."""
+    """The input of the template. `continued` is a last answer that the model continues."""
 
     messages: tuple[LlamaMessage, ...]
     continued: LlamaMessage | None
@@ -86,7 +86,7 @@ class LlamaRequest:
 
 
 def joined(texts: Sequence[str], separator: str) -> str:
-    """Texts with a separator between them; none before the first that is not empty."""
+    """Texts with a separator between them; empty texts at the start are dropped."""
     whole = ""
     for text in texts:
         whole += separator + text if whole else text
@@ -94,7 +94,7 @@ def joined(texts: Sequence[str], separator: str) -> str:
 
 
 def read_request(body: Object, release: LlamaRelease) -> LlamaRequest:
-    """The request as this release reads it. Raises `EncodeError` where it is refused."""
+    """The request as this release reads it. Raises `EncodeError` if it is refused."""
     _check_text(body)
     options = server.template_options(body)
     thinks = options.get("enable_thinking")
@@ -115,7 +115,7 @@ def read_request(body: Object, release: LlamaRelease) -> LlamaRequest:
 
 
 def _check_text(body: Object) -> None:
-    """Refuse what no JSON text can hold, such as half of a surrogate pair."""
+    """Refuse values that JSON cannot hold, such as half of a surrogate pair."""
     try:
         to_json(body).encode()
     except JSON_ERRORS as error:
@@ -125,7 +125,7 @@ def _check_text(body: Object) -> None:
 def _check_end(
     body: Object, messages: Sequence[LlamaMessage], asks: bool, release: LlamaRelease
 ) -> None:
-    """A last answer is gone on with, if it is one alone and calls nothing."""
+    """Refuse a last answer that cannot be continued: one with calls or after another answer."""
     going_on = body.get("continue_final_message")
     if going_on not in (None, False):
         if asks:
@@ -149,7 +149,7 @@ def _check_end(
 def _message(message: Object, path: str, release: LlamaRelease) -> LlamaMessage:
     role = RULES.role(message.get("role"), f"{path}.role")
     _check_presence(message, role, path)
-    _field(message, "name", path)  # no prompt has it
+    _field(message, "name", path)  # checked, but never in a prompt
     return LlamaMessage(
         role="system" if role == "developer" else role,
         texts=tuple(_texts(message.get("content"), f"{path}.content")),
@@ -160,7 +160,7 @@ def _message(message: Object, path: str, release: LlamaRelease) -> LlamaMessage:
 
 
 def _field(message: Object, name: str, path: str) -> str:
-    """Text, empty where it is absent. Null is not absent."""
+    """Text, empty if the field is absent. Null does not count as absent."""
     return server.text_at(message.get(name, ""), f"{path}.{name}")
 
 
@@ -184,8 +184,8 @@ def _texts(content: object, path: str) -> Iterator[str]:
 
 
 def _calls(value: object, path: str, role: str, release: LlamaRelease) -> Iterator[LlamaCall]:
-    """The values of an object are taken for a list. The calls of an assistant alone are written,
-    so only their arguments must be objects."""
+    """The calls of a message. An object is read as the list of its values. Only an assistant's
+    calls are written, so only their arguments must be objects."""
     values = list(value.values()) if isinstance(value, dict) else server.maybe_list(value, path)
     for n, each in enumerate(values):
         call = _call(each, f"{path}[{n}]", release)
@@ -227,7 +227,7 @@ def _tools(body: Object, release: LlamaRelease) -> Iterator[Object]:
 
 
 def _schema_of_answer(body: Object, release: LlamaRelease) -> Object | None:
-    """The schema that the answer must follow. None: any text."""
+    """The schema that the answer must follow; None for any text."""
     schema, path = _schema_in(body)
     if not isinstance(schema, dict):
         return None
@@ -235,7 +235,7 @@ def _schema_of_answer(body: Object, release: LlamaRelease) -> Object | None:
 
 
 def _schema_in(body: Object) -> tuple[object, str]:
-    """The schema that a request asks for, if it asks for one, and its place."""
+    """The schema that a request asks for, if any, and its place."""
     own = body.get("json_schema")
     value = body.get("response_format")
     fields = value if isinstance(value, dict) else {}

@@ -1,4 +1,4 @@
-"""Tools and calls as most servers write them, each with JSON of its own."""
+"""Tools and calls as most servers write them, each server with its own style of JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def tools_section(schemas: Iterable[object], dialect: Dialect, json: JsonWriter)
 def calls_block(
     calls: Iterable[tuple[str, Mapping[str, object]]], tags: Tags, json: JsonWriter
 ) -> str:
-    """Calls by their names and arguments."""
+    """The block of calls that are given by names and arguments."""
     texts = (
         f"{tags.invoke_open}{name}{NAME_END}"
         + "\n".join(parameters(arguments, tags, json))

@@ -1,4 +1,4 @@
-"""A Messages request as the official API reads it: the Chat request that it stands for."""
+"""A Messages request as the official API reads it: the equivalent Chat request."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RESULT_BLOCKS: Mapping[str, Mapping[str, str]] = {
     **{kind: BLOCKS[kind] for kind in ("text", "image", "document")},
     "tool_reference": {"tool_name": "a string"},
 }
-# Blocks that stand in messages of one role alone, by what they are called in the refusal.
+# Blocks allowed only in messages of one role, with their names in the refusal.
 _ASSISTANTS = {
     "tool_use": "tool_use",
     "server_tool_use": "tool_use",
@@ -37,20 +37,20 @@ _ASSISTANTS = {
 }
 MEDIA_TYPES = ("image/jpeg", "image/jpg", "image/png", "image/gif", "image/webp")
 CHOICES = ("auto", "any", "tool", "none")
-# Tools that run on the server, by how their types begin.
+# Prefixes of the types of tools that run on the server.
 WEB_TOOLS = ("web_search_", "deepseek_web_search", "deepseek_read_url")
-# What both have under the same name.
+# Fields that both protocols have under the same name.
 _SAME_FIELDS = ("model", "temperature", "top_p", "stream", "thinking", "safety_check")
 _PROTOCOL = "messages"
-# How V4, which has no system turns later on, writes one.
+# A later system turn as V4 writes it, which has none.
 _REMINDER = "<system-reminder>\n{}\n</system-reminder>"
-# What a release with system turns writes where tools that were deferred are found.
+# The heading that a release with system turns writes when deferred tools are found.
 _UPDATED_TOOLS = "### Updated Tool Schemas\n"
 
 
 def messages_as_chat(body: Object, images: bool = True) -> Object:
-    """The Chat request for the same, for a model that has `images`, or has none. Raises where the
-    API refuses it in words of this protocol."""
+    """The equivalent Chat request, for a model with or without `images`. Raises if the API refuses
+    the request with messages of this protocol."""
     rust.check_given(body, {"stream": "a boolean"}, "")
     rust.present(body, "messages", "")
     listed = [
@@ -87,7 +87,7 @@ def _message(message: object, index: int) -> Object:
     if not isinstance(message, dict):
         raise rust.wrong_type(message, "adjacently tagged enum MessagesMessage", path)
     role = message.get("role")
-    if role != "latest_reminder":  # which came later, and which the words do not name
+    if role != "latest_reminder":  # added later, and not named in the message
         role = rust.variant_in(message, "role", ROLES, path)
     content = rust.present(message, "content", path)
     if isinstance(content, str):
@@ -127,11 +127,11 @@ def _text(block: object, path: str) -> str:
     return rust.text_in(fields, "text", path)
 
 
-# Which blocks may stand where.
+# The order of blocks.
 
 
 def _check_order(messages: Sequence[Object]) -> None:
-    """The results of a turn's calls, all of them and no others, begin the next message."""
+    """Refuse messages unless each begins with exactly the results of the calls before it."""
     asked: list[str] = []
     for index, message in enumerate(messages):
         _check_results(message, index, asked)
@@ -183,14 +183,14 @@ def _misplaced(index: int, kind: str, role: str) -> Exception:
 
 
 def _schemas(tools: Sequence[Object]) -> dict[str, str]:
-    """The tools that a result may refer to, as the model is shown them."""
+    """The tools that a result may refer to, as the model sees them."""
     functions = [tool["function"] for tool in tools]
     return {function["name"]: to_json(shown_schema(function)) for function in functions}
 
 
 class _OfficialBlocks:
-    """Reads the blocks of messages for a model that has `images`, or has none. `schemas` are those
-    of the tools, by their names; `shows_tools` says whether the model sees any."""
+    """Reads the blocks of messages for a model with or without `images`. `schemas` are those of the
+    tools, by their names; `shows_tools` says whether the model sees any."""
 
     def __init__(self, images: bool, schemas: Mapping[str, str], shows_tools: bool) -> None:
         self._images = images
@@ -241,7 +241,7 @@ class _OfficialBlocks:
         return {"role": "user", "content": _REMINDER.format(BLANK_LINE.join(texts))}
 
     def _found(self, name: str, place: str) -> str:
-        """The schema of a tool that is referred to, "" where it is not shown again."""
+        """The schema of a tool that a result refers to; "" if it is not shown again."""
         if name not in self._schemas:
             problem = f"{place}: tool reference '{name}' not found in available tools"
             raise server_refusal("messages", problem)
@@ -296,7 +296,7 @@ class _OfficialBlocks:
 
 
 def _result_blocks(content: object, path: str) -> Iterator[Object]:
-    """What a tool brought back, as blocks."""
+    """The result of a tool, as blocks."""
     if content is None or isinstance(content, str):
         yield _as_text(content or "")
     elif isinstance(content, list):
@@ -337,8 +337,8 @@ def is_web_tool(tool: object) -> bool:
 
 
 def _tools(tools: object, images: bool) -> tuple[list[Object], set[object]]:
-    """The functions, and the names of what the server runs. Where there are no images, no tool is
-    deferred either."""
+    """The functions, and the names of tools that the server runs. For models without images, no
+    tool is deferred."""
     listed = rust.list_of(tools, "tools")
     own = [(n, tool) for n, tool in enumerate(listed) if not is_web_tool(tool)]
     functions = [_function(tool, n, images) for n, tool in own]

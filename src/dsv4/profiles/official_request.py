@@ -1,5 +1,5 @@
-"""A request of any protocol as the official API reads it: the model behind its name, what it
-refuses, and the prompt. Where a page of its documentation is newer than deepseek-recipe, it counts.
+"""A request of any protocol as the official API reads it: the model behind its name, refusals, and
+the prompt. Where a page of the API's documentation is newer than deepseek-recipe, the page counts.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dsv4.profiles.official_responses import responses_as_chat
 from dsv4.profiles.recipe_request import RecipeConversation, RecipeRules
 from dsv4.profiles.server_requests import OFFICIAL_DIALECTS, Object, ThinkingMode, server_refusal
 
-# How pictures begin, but for WebP, and how much of a data URL says it.
+# The first bytes of pictures, except WebP, and how many characters of a data URL hold them.
 _PICTURES = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a")
 _START_OF_A_PICTURE = 32
 
@@ -38,7 +38,7 @@ _AS_CHAT: Mapping[str, Callable[[Object, bool], Object]] = {
 
 @dataclass(frozen=True)
 class OfficialRequest:
-    """A request that the API takes: the Chat request that it stands for, and what is behind it."""
+    """A request that the API takes: the equivalent Chat request, its conversation and dialect."""
 
     chat: Object
     conversation: RecipeConversation
@@ -52,7 +52,7 @@ class OfficialRequest:
 def read_official(
     body: Object, protocol: str = "chat", dialect: str | None = None
 ) -> OfficialRequest:
-    """What the API makes of a request. A `dialect` stands for the model, whatever its name."""
+    """The request as the API reads it. A `dialect` stands for the model, whatever its name."""
     body = rust.checked_json(body, "request", big_integers=True)
     if dialect is None:
         dialect = str(_release(body.get("model"), protocol).dialect)
@@ -94,7 +94,7 @@ def _check_safety(chat: Object) -> None:
 
 
 def _check_images(chat: Object) -> None:
-    """Refuse too many images, and what is no picture by its bytes."""
+    """Refuse too many images, and data that is not a picture by its first bytes."""
     contents = [message.get("content") for message in chat["messages"]]
     parts = [part for content in contents if isinstance(content, list) for part in content]
     urls = [part["image_url"]["url"] for part in parts if part["type"] == "image_url"]
@@ -115,7 +115,7 @@ def _begins_as_a_picture(url: str) -> bool:
 
 
 def dialect_of_body(body: Object) -> str | None:
-    """The dialect of the model that a request names, by itself or as a provider does. None: it
+    """The dialect of the model that a request names, as the API or a provider does. None if it
     names none."""
     model = body.get("model")
     if model is None:

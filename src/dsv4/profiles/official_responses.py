@@ -1,4 +1,4 @@
-"""A Responses request as the official API reads it: the Chat request that it stands for."""
+"""A Responses request as the official API reads it: the equivalent Chat request."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OUTPUT_PARTS = ("input_text", "input_image", "input_file")
 CHOICES = ("function", "web_search", "web_search_2025_08_26", "custom")
 FORMATS = ("text", "json_schema", "json_object")
 CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
-# The fields that they must have, in the order in which one is missed.
+# The fields that calls must have, in the order in which they are checked.
 _CALL_FIELDS = {
     "function_call": ("arguments", "call_id", "name"),
     "custom_tool_call": ("call_id", "input", "name"),
@@ -42,8 +42,8 @@ _PATCH_SCHEMA = {
 
 
 def responses_as_chat(body: Object, images: bool = True) -> Object:
-    """The Chat request for the same, for a model that has `images`, or has none. Raises where the
-    API refuses it in words of this protocol."""
+    """The equivalent Chat request, for a model with or without `images`. Raises if the API refuses
+    the request with messages of this protocol."""
     rust.check_given(body, {"stream": "a boolean", "user": "a string"}, "")
     chat = {name: body[name] for name in _SAME_FIELDS if name in body}
     chat["messages"] = _messages(body, _OfficialItems(images))
@@ -94,12 +94,12 @@ def _messages(body: Object, reader: _OfficialItems) -> list[Object]:
     return messages
 
 
-# An item, where it stands, and its type.
+# The index of an item, the item, and its type.
 Item: TypeAlias = tuple[int, Object, str]
 
 
 def _kind(item: object, path: str) -> str:
-    """The type of an item: a message may be without."""
+    """The type of an item, which a message may leave out."""
     if not isinstance(item, dict) or not ("type" in item or "role" in item):
         raise server_refusal(path, "invalid input item")
     kind = rust.tag_of(item, "type", path) if "type" in item else "message"
@@ -109,7 +109,7 @@ def _kind(item: object, path: str) -> str:
 
 
 def _check_ids(items: Sequence[Item]) -> None:
-    """Every id of a call stands once, and so does every one of a result."""
+    """Refuse an id that two calls, or two results, have in common."""
     called, answered = set[str](), set[str]()
     for _, item, kind in items:
         id = rust.maybe_text_of(item.get("call_id"), "call_id")
@@ -121,14 +121,14 @@ def _check_ids(items: Sequence[Item]) -> None:
 
 
 class _OfficialItems:
-    """Reads items for a model that has `images`, or has none."""
+    """Reads items for a model with or without `images`."""
 
     def __init__(self, images: bool) -> None:
         self._images = images
 
     def turns(self, items: Sequence[Item]) -> Iterator[Object]:
-        """The items as messages: a run of the assistant's is one, and reasoning or a text behind
-        a call begins the next."""
+        """The items as messages: a run of the assistant's items is one message, but reasoning or a
+        text after a call begins the next."""
         turn: Object = {}
         for index, item, kind in items:
             role = item.get("role") if kind == "message" else None
@@ -160,12 +160,12 @@ class _OfficialItems:
         role = rust.variant_in(item, "role", ROLES, path)
         content = self._content(rust.present(item, "content", path), index, role)
         if role == "developer":
-            # Where system texts stand in front of everything, what comes later is the user's.
+            # Where system texts come before everything, a later one counts as the user's.
             role = "system" if self._images else "user"
         return {"role": role, "content": content}
 
     def _with_item(self, turn: Object, item: Object, kind: str, index: int) -> Object:
-        """A turn of the assistant's with one more item."""
+        """An assistant's turn with one more item."""
         path = f"input[{index}]"
         if kind == "message":
             content = self._content(rust.present(item, "content", path), index, "assistant")
@@ -263,7 +263,7 @@ def _full_name(space: object, name: str, images: bool) -> str:
 
 
 def _tools(tools: object, images: bool) -> Iterator[Object]:
-    """The functions. What else there is runs on the server, or is dropped."""
+    """The functions. Other tools run on the server, or are dropped."""
     for n, tool in enumerate(rust.list_of(tools, "tools")):
         path = f"tools[{n}]"
         fields = rust.tagged(tool, path, "ResponsesTool")

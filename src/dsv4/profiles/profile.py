@@ -27,15 +27,15 @@ from dsv4.profiles.text_shields import shielded, unshielded
 
 @dataclass(frozen=True)
 class Profile:
-    """How a server writes prompts.
+    """A server's way of writing prompts.
 
-    `server` is what people call it. `verified` says whether its prompts were compared with those of
-    the server itself; docs/servers.md has what came of it. `dialects` are the ones that it can
-    write, and `served` what they are there; `writes_as` names, for a dialect, an older profile that
-    writes the same. `special_text_acts` says whether special tokens that a text of the caller
-    spells become control tokens. `faults` are those that were found on a server of one's own, which
-    is like `base` otherwise. `dialect_of_body` tells the dialect by the model of a request, where
-    the server's names are known.
+    `server` is its usual name. `verified` says whether its prompts were compared with those of the
+    server itself; docs/servers.md has the results. `dialects` are the ones that it can write, and
+    `served` has them as this server writes them; `writes_as` names, for a dialect, an older profile
+    that writes the same. `special_text_acts` says whether special tokens that a caller's text
+    spells become control tokens. `faults` are those that were found on a server of your own, which
+    otherwise is like `base`. `dialect_of_body` tells the dialect by the model of a request, if the
+    server's names are known.
     """
 
     name: str
@@ -62,8 +62,8 @@ class Profile:
     def own_dialect(
         self, dialect: str | None, body: server_requests.RequestBody | None = None
     ) -> str:
-        """The dialect of a saved server, which is known; else the given `dialect`, under the name
-        by which this server knows it; else that of the model which a `body` names; else V4's."""
+        """The dialect of a saved server, which is known; otherwise the given `dialect`, under this
+        server's name for it; otherwise that of the model in a `body`; otherwise V4's."""
         if self.base:
             return self.dialects[0]
         if dialect is None and isinstance(body, dict) and self.dialect_of_body is not None:
@@ -73,12 +73,12 @@ class Profile:
 
     @property
     def base_name(self) -> str:
-        """The name of the profile that it is one of."""
+        """The name of the profile that it is based on, or its own."""
         return self.base or self.name
 
     @property
     def family(self) -> str:
-        """The name of the server, of whatever version."""
+        """The name of the server without its version."""
         return self.base_name.partition("-")[0]
 
 
@@ -117,7 +117,7 @@ PROFILES: dict[str, Profile] = {
         Profile("dynamo-1.6", "Dynamo 1.6", dynamo_prompts.render, dynamo_prompts.mode),
     )
 }
-# This project's own gateway, which is no column of the comparison: it writes what was released.
+# This project's own gateway. It has no column in the comparison: it writes prompts as released.
 GATEWAY = Profile(
     GATEWAY_NAME,
     "dsv4 serve",
@@ -126,8 +126,8 @@ GATEWAY = Profile(
     dialects=tuple(DIALECTS),
     special_text_acts=False,
 )
-# DeepSeek's own API, which is built on deepseek-recipe, and whose names of models are known. It is
-# no column either.
+# DeepSeek's own API, which is built on deepseek-recipe and whose model names are known. It has no
+# column either.
 OFFICIAL_API = Profile(
     official_api.PROFILE_NAME,
     "the official API",
@@ -141,8 +141,8 @@ OFFICIAL_API = Profile(
 
 
 def profile_named(name: str | Profile) -> Profile:
-    """The profile of a name; a profile is itself. Raises `EncodeError` for a name that is none. A
-    name is never a path: what is in a file is loaded with `load`."""
+    """The profile with a name; a profile is returned as it is. Raises `EncodeError` for an unknown
+    name. A name is never a path: a profile in a file is loaded with `load`."""
     if isinstance(name, Profile):
         return name
     profiles = {**PROFILES, GATEWAY_NAME: GATEWAY, OFFICIAL_API.name: OFFICIAL_API}
@@ -168,10 +168,10 @@ def render(
     `body` is the request, or only its messages; it is not changed. `name` is a key of `PROFILES`,
     "deepseek-api", or "dsv4" for this project's own gateway; or a profile, as `load` gives one.
     `dialect` is the model's: "v4", which every server writes with the effort texts of 31 July, or
-    "v4.1". None is "v4", but on "deepseek-api", where the request's `model` tells it.
+    "v4.1". None is "v4", except on "deepseek-api", where the request's `model` tells it.
 
-    Returns the prompt as text. Raises `EncodeError` where the server refuses the request, or where
-    the profile does not cover it: a dialect that the server cannot write, images on vLLM.
+    Returns the prompt as text. Raises `EncodeError` if the server refuses the request, or if the
+    profile does not cover it: a dialect that the server cannot write, images on vLLM.
     """
     profile = profile_named(name)
     dialect = profile.own_dialect(dialect, body)
@@ -196,8 +196,8 @@ def shielded_prompt(
     faults: Sequence[FaultVariant] = (),
     write: PromptWriter | None = None,
 ) -> str:
-    """The prompt of a server with faults, besides its own, for a body with marks in what a caller
-    spelled, which stay there. `write` stands in for `written_prompt`."""
+    """The prompt of a server with `faults` besides its own, for a body in which special tokens that
+    callers spelled are marked. The marks stay. `write` stands in for `written_prompt`."""
     changes = [each.change for each in (*profile.faults, *faults)]
     for change in changes:
         if change.request is not None:
@@ -211,7 +211,7 @@ def shielded_prompt(
 
 
 def written_prompt(body: server_requests.Object, profile: Profile, dialect: str) -> str:
-    """What a server without faults makes of a body that has been changed for it."""
+    """The prompt that a server without faults writes for a body that was already changed for it."""
     try:
         return profile.write(body, dialect)
     except RecursionError:

@@ -1,8 +1,7 @@
-"""What servers get wrong in a finished prompt, or write in another format altogether.
+"""Faults of servers in a finished prompt, and prompts in another format altogether.
 
-Each change takes the prompt, the body that it was made of and the dialect, and returns another
-prompt. Texts of the caller have marks in them where they spell a token, so what is found here is
-the server's own.
+Each change takes the prompt, the body that it was made from and the dialect, and returns another
+prompt. Tokens that a caller's text spells are marked, so any token found here is the server's own.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ PromptChange: TypeAlias = Callable[[str, Object, Dialect], str]
 
 
 class Unpredictable(Error):
-    """A prompt that nobody can know: a template that says nothing of such a request."""
+    """Raised for a prompt that cannot be known: the template does not cover such a request."""
 
 
 def bos_twice(prompt: str, body: Object, dialect: Dialect) -> str:
@@ -63,13 +62,13 @@ def effort_unwritten(prompt: str, body: Object, dialect: Dialect) -> str:
         if text and text in prompt:
             prompt = prompt.replace(text, "", 1)
             opened = tokens.BOS + (dialect.system_token or "") + tokens.USER
-            # A system turn that the effort alone had opened is gone with it.
+            # A system turn that was opened only for the effort is dropped with it.
             return prompt.replace(opened, tokens.BOS + tokens.USER, 1)
     return prompt
 
 
 def effort_april(prompt: str, body: Object, dialect: Dialect) -> str:
-    """One step lower: what July writes for the highest effort, April did not have."""
+    """The effort text one step lower: April did not have July's text for the highest effort."""
     if EFFORT_0731_MAX in prompt:
         return prompt.replace(EFFORT_0731_MAX, EFFORT_MAX, 1)
     return prompt.replace(EFFORT_MAX, "", 1)
@@ -83,7 +82,7 @@ def _json_writer(**style: Any) -> Callable[[object], str]:
 
 
 def schemas_written(write: Callable[[Any], str]) -> PromptChange:
-    """Each line of the tools section, written by another hand."""
+    """Writes the JSON in each line of the tools section in another style."""
 
     def changed(prompt: str, body: Object, dialect: Dialect) -> str:
         before, opening, rest = prompt.partition(dialect.tools_open)
@@ -117,7 +116,7 @@ tools_ascii: PromptChange = schemas_written(json.dumps)
 
 
 def arguments_compact(prompt: str, body: Object, dialect: Dialect) -> str:
-    """Values that are no text as JSON without spaces."""
+    """Writes arguments that are not texts as JSON without spaces."""
     tags = dialect.tags
     pattern = f"{re.escape(STRING_FALSE)}(.*?){re.escape(tags.parameter_close)}"
     compact = _json_writer(separators=(",", ":"))
@@ -135,7 +134,7 @@ def result_tags_missing(prompt: str, body: Object, dialect: Dialect) -> str:
 
 
 def reasoning_written(*, where_missing: bool) -> PromptChange:
-    """The reasoning of old answers, where it is to be left out.
+    """Writes the reasoning of old answers, which should be left out.
 
     With `where_missing`, answers without reasoning get an empty thinking part.
     """
@@ -160,7 +159,7 @@ def reasoning_written(*, where_missing: bool) -> PromptChange:
 
 
 def _plain_turns(body: Object) -> list[tuple[str, str]]:
-    """Role and text of each message, where there is nothing else."""
+    """The role and text of each message. Raises `Unpredictable` if there is anything else."""
     turns = [(str(m.get("role")), m.get("content")) for m in messages_in(body)]
     simple = not body.get("tools") and not body.get("response_format")
     if not simple or any(

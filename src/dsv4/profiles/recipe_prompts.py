@@ -18,7 +18,7 @@ from dsv4.profiles.server_requests import BLANK_LINE, OFFICIAL_DIALECTS, Object,
 
 
 def _extras(conversation: RecipeConversation, dialect: Dialect, json: JsonWriter) -> list[str]:
-    """What follows the system text: the tools, and the format of the answer."""
+    """The parts after the system text: the tools, and the format of the answer."""
     extras = []
     if conversation.schemas:
         extras.append(tools_section(conversation.schemas, dialect, json))
@@ -53,7 +53,7 @@ def _users_joined(messages: Sequence[RecipeMessage], keep_empty: bool) -> Iterat
 
 
 def _asked(message: RecipeMessage, before: str) -> Iterator[str]:
-    """What a user says, a tool or a reminder, behind a message of the role `before`."""
+    """The text of a user, a tool or a reminder, after a message of the role `before`."""
     if message.role == "latest_reminder":
         yield tokens.LATEST_REMINDER + message.text
         return
@@ -78,7 +78,7 @@ def _answer(
         yield tokens.EOS
 
 
-# V4: every system text in front, calls and results in the order of their ids.
+# V4: all system texts first, calls and results in the order of their ids.
 
 
 def v4_prompt(conversation: RecipeConversation) -> str:
@@ -104,7 +104,7 @@ def _v4_turns(messages: Sequence[RecipeMessage], conversation: RecipeConversatio
 
 
 def _by_id(messages: Sequence[RecipeMessage]) -> Iterator[RecipeMessage]:
-    """Each answer's calls in the order of their ids, and so the results that follow it."""
+    """The messages, with each answer's calls, and the results after it, in the order of ids."""
     index = 0
     while index < len(messages):
         message = messages[index]
@@ -116,7 +116,7 @@ def _by_id(messages: Sequence[RecipeMessage]) -> Iterator[RecipeMessage]:
 
 
 def _v4_calls(calls: Sequence[RecipeCall]) -> str:
-    """A call without parameters has no line for them."""
+    """The block of calls. A call without parameters has no line for them."""
     tags = served_dialect("v4").tags
     texts = [str(tags.block_open)]
     for call in calls:
@@ -127,13 +127,13 @@ def _v4_calls(calls: Sequence[RecipeCall]) -> str:
     return "".join([*texts, tags.block_close.lstrip("\n")])
 
 
-# V4.1: system texts where they stand, calls as given, results in the order of their calls.
+# V4.1: system texts in place, calls as given, results in the order of their calls.
 
 
 def v4_1_prompt(conversation: RecipeConversation, name: str = "v4.1") -> str:
     dialect = served_dialect(name, OFFICIAL_DIALECTS)
     messages = _with_extras(_v4_1_messages(conversation), _extras(conversation, dialect, to_json))
-    # The effort is written with the first turn: no turn, no line.
+    # The effort is written with the first turn, so not without a turn.
     shows_effort = conversation.thinking and messages
     effort = dialect.efforts[conversation.effort] if shows_effort else ""
     opens = effort or (messages and messages[0].role == "system")
@@ -190,7 +190,7 @@ def _v4_1_turns(
         if role == "system":
             yield (tokens.SYSTEM if index else "") + message.text
         elif role == "assistant":
-            # Of a loop that is still running the newest release keeps the reasoning.
+            # The newest release keeps the reasoning of a loop that is still running.
             kept = conversation.schemas or message.prefix or (in_loop and index > last)
             shows = bool(conversation.thinking and index and kept)
             yield from _answer(message, shows, partial(_v4_1_calls, dialect))

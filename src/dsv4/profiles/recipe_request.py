@@ -1,5 +1,5 @@
-"""deepseek-recipe 0.2.0, which the official API is built on: from a request to a conversation, with
-the refusals of both in the API's own words.
+"""deepseek-recipe 0.2.0, on which the official API is built: from a request to a conversation, with
+the refusals of both as the API words them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ FORMATS = ("json_object", "json_schema", "regex", "text")
 PARTS = ("text", "image_url", "file")
 DETAILS = ("low", "high", "original", "auto")
 _NAME = re.compile(r"[A-Za-z0-9_-]*")
-# Where the text after a client's billing line begins.
+# The place where the text after a client's billing line begins.
 _AFTER_BILLING = re.compile(r"\n|(?=You are)")
 
 
@@ -57,7 +57,7 @@ class RecipeCall:
 
 @dataclass(frozen=True)
 class RecipeMessage:
-    """A message, checked. `reasoning` is None where there is none, or the mode knows none."""
+    """A checked message. `reasoning` is None if there is none, or if the mode has none."""
 
     role: str
     text: str
@@ -69,10 +69,10 @@ class RecipeMessage:
 
 @dataclass(frozen=True)
 class RecipeConversation:
-    """What a request comes to, whichever release writes it.
+    """The conversation in a request, the same for every release that writes it.
 
     `schemas` are the tools to show, `format` is the JSON Schema to follow, `json_object` stands for
-    any object. `forced` says that a call must come.
+    any object. `forced` says that the answer must be a call.
     """
 
     messages: tuple[RecipeMessage, ...]
@@ -85,15 +85,15 @@ class RecipeConversation:
 
     @property
     def continued(self) -> bool:
-        """Whether the last message is one to go on with."""
+        """Whether the last message is to be continued."""
         return self.messages[-1].prefix if self.messages else False
 
 
 @dataclass(frozen=True)
 class RecipeRules:
-    """How a request is read: in the words of which `protocol`, and as what.
+    """The rules for reading a request; `protocol` is the one whose messages refusals have.
 
-    - `needs_reasoning`: reasoning that is left out is refused, and not taken for an empty text.
+    - `needs_reasoning`: missing reasoning is refused, and not read as an empty text.
     - `takes_files`: parts that refer to an uploaded file are taken.
     - `big_integers`: integers beyond 64 bits become floats.
     """
@@ -107,7 +107,7 @@ class RecipeRules:
 def read_recipe_request(
     body: Object, images: bool, rules: RecipeRules | None = None
 ) -> RecipeConversation:
-    """A request, checked as deepseek-recipe checks it; `images` says whether the model has any."""
+    """A request, checked as deepseek-recipe checks it; `images`: whether the model sees images."""
     rules = rules or RecipeRules()
     body = rust.checked_json(body, "request", rules.big_integers)
     rust.check_given(body, _FLAGS, "")
@@ -152,7 +152,7 @@ def _functions(body: Object, protocol: str) -> list[Object]:
     """The functions that a request declares, each with a name that is allowed."""
     listed = rust.list_of(body.get("tools"), "tools")
     functions = [_function(tool, f"tools[{n}]") for n, tool in enumerate(listed)]
-    if protocol == "chat":  # in the others the name stands in another place
+    if protocol == "chat":  # the others have the name in another place
         for n, function in enumerate(functions):
             check_name(function["name"], f"tools[{n}].function.name")
     return functions
@@ -188,7 +188,7 @@ def _tools(
 
 
 def _named_choice(choice: object) -> str | None:
-    """The name of the tool that a `tool_choice` asks for. None: it is absent, or a mode."""
+    """The name of the tool that a `tool_choice` asks for; None if it is absent, or a mode."""
     if isinstance(choice, dict):
         if not choice:
             raise _odd_choice()
@@ -216,7 +216,7 @@ def _function(tool: object, path: str) -> Object:
 
 
 def check_name(name: str, field: str) -> None:
-    """Refuse the name of a tool that has no text, too much, or other characters than allowed."""
+    """Refuse the name of a tool that is empty, too long, or has characters that are not allowed."""
     if not name:
         raise refusal("empty-text", field, field=field)
     if len(name) > LIMITS["name-length"]["most"]:
@@ -226,7 +226,7 @@ def check_name(name: str, field: str) -> None:
 
 
 def check_parameters(function: Object, path: str) -> None:
-    """Refuse the parameters of a tool that are no schema of an object."""
+    """Refuse the parameters of a tool if they are not the schema of an object."""
     parameters, at = function.get("parameters"), f"{path}.parameters"
     if parameters is None:
         return
@@ -245,7 +245,7 @@ def _check_schema(schema: object, path: str, name: object) -> None:
 
 
 def _schemas(functions: Mapping[str, Object], body: Object) -> Iterator[Object]:
-    """The functions, by where they stand, as they are shown."""
+    """The functions, given by their paths, as the model sees them."""
     strict = [bool(function.get("strict")) for function in functions.values()]
     if any(strict) and not all(strict):
         raise refusal("strict-mixed", "tools")
@@ -259,7 +259,7 @@ def _schemas(functions: Mapping[str, Object], body: Object) -> Iterator[Object]:
 
 
 def shown_schema(function: Object) -> Object:
-    """A function as the model is shown it."""
+    """A function as the model sees it."""
     parameters = function.get("parameters")
     return {
         "name": function["name"],
@@ -281,7 +281,7 @@ def _messages(
     messages = [
         reader.fields(message, n) for n, message in enumerate(rust.list_of(listed, "messages"))
     ]
-    # Items of Responses that nothing is made of are left out, and none may be left.
+    # Items of Responses that become no message are left out, so it may have no messages.
     if not messages and rules.protocol != "responses":
         raise refusal("no-messages", "messages", rules.protocol)
     for n, message in enumerate(messages):
@@ -290,7 +290,7 @@ def _messages(
 
 @dataclass(frozen=True)
 class _MessageReader:
-    """Reads messages for a model that has `images`, or has none."""
+    """Reads messages for a model with or without `images`."""
 
     images: bool
     rules: RecipeRules
@@ -364,7 +364,7 @@ class _MessageReader:
 
 
 def check_link(url: str, path: str, protocol: str = "chat", **place: object) -> None:
-    """Refuse the address of an image that is none of HTTP, or is too long."""
+    """Refuse the address of an image that is not HTTP, or is too long."""
     if not url.startswith(("http://", "https://")):
         raise refusal("image-scheme", path, protocol, url=url, **place)
     if len(url) > LIMITS["image-link"]["most"]:
@@ -372,7 +372,7 @@ def check_link(url: str, path: str, protocol: str = "chat", **place: object) -> 
 
 
 def _with_reasoning(message: RecipeMessage, thinking: bool) -> RecipeMessage:
-    """A message of the assistant's whose reasoning is a text, where the mode has any."""
+    """A message; an assistant's with its reasoning as text, or None without thinking."""
     if message.role != "assistant":
         return message
     return replace(message, reasoning=(message.reasoning or "") if thinking else None)
@@ -401,11 +401,11 @@ def _calls(calls: object, path: str) -> Iterator[RecipeCall]:
         yield RecipeCall(id, name, rust.text_in(function, "arguments", f"{at}.function"))
 
 
-# What must fit together.
+# Parts that must fit together.
 
 
 def _check_results(messages: Sequence[RecipeMessage]) -> None:
-    """Exactly one result for each call, right after it."""
+    """Refuse messages unless each call has exactly one result, right after it."""
     index = 0
     while index < len(messages):
         message, path = messages[index], f"messages[{index}]"
@@ -432,7 +432,7 @@ def _check_ids(ids: Sequence[str], answered: Sequence[str], start: int) -> None:
 
 
 def _check_reasoning(messages: Sequence[RecipeMessage], tools: bool, protocol: str) -> None:
-    """Every answer behind the last user message has its reasoning, where tools are in play."""
+    """Refuse answers without reasoning after the last user message, if there are tools or calls."""
     users = (n for n, message in enumerate(messages) if message.role == "user")
     start = max(users, default=-1) + 1
     later = messages[start:]
@@ -478,7 +478,8 @@ def _schema(wrapper: Object) -> object:
 
 
 def _check_prefix(messages: Sequence[RecipeMessage], tools: bool, json_object: bool) -> None:
-    """`tools` says whether the request gives any, whatever its `tool_choice` leaves of them."""
+    """Refuse a prefix with tools or JSON. `tools`: whether the request has any, before its
+    `tool_choice` applies."""
     path = f"messages[{len(messages) - 1}].prefix"
     if tools or any(message.calls or message.role == "tool" for message in messages):
         raise refusal("prefix-tools", path)
@@ -498,7 +499,7 @@ _FLAGS: Mapping[str, str] = dict.fromkeys(
 
 
 def check_sampling(body: Object) -> None:
-    """Refuse what a request asks for beside its prompt, where it is out of bounds."""
+    """Refuse options of a request, besides its prompt, that are out of bounds."""
     for field, kind in _INTEGERS.items():
         _check_integer(body.get(field), field, kind)
     _check_stops(body.get("stop"))

@@ -1,7 +1,7 @@
 """JSON Schemas as deepseek-recipe takes them: whether a value is one, and how the parameters of a
 tool with `strict: true` are rebuilt.
 
-Of strict parameters only the keys of a table come through, in its order.
+Strict parameters keep only the keys of a table, in its order.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from dsv4.schema import has_type
 
 
 def check_schema(schema: object, path: str) -> None:
-    """Raise an `EncodeError` that says where a value is no JSON Schema. The validator is the one
-    that deepseek-recipe has; where it is not installed, any value is taken for one."""
+    """Raise an `EncodeError` that says where a value is not a JSON Schema. The validator is that of
+    deepseek-recipe; if it is not installed, any value is accepted."""
     problem = schema_problem(schema) if has_validator() else None
     if problem is None:
         return
@@ -39,7 +39,7 @@ def check_schema(schema: object, path: str) -> None:
 
 STRICT_FORMATS = ("email", "hostname", "ipv4", "ipv6", "uuid")
 LISTED_TYPES = ("string", "number", "integer", "boolean", "null")
-# Reads the value of a keyword that comes through, or raises.
+# Reads the value of a keyword that is kept, or raises.
 FieldReader: TypeAlias = Callable[[object, str], Any]
 
 
@@ -79,7 +79,7 @@ def _strict_schema(schema: object, path: str, top: bool = False) -> Object:
 
 
 def _read_keys(schema: Object, path: str, keys: dict[str, FieldReader]) -> Object:
-    """The keys that come through, each read by its own function; null counts as absent."""
+    """The keys that are kept, each read by its own function; null counts as absent."""
     return {
         key: read(schema[key], f"{path}.{key}")
         for key, read in keys.items()

@@ -1,8 +1,8 @@
-"""What proxies and servers do to a request before a prompt is made of it.
+"""Changes that proxies and servers make to a request before a prompt is made from it.
 
-Each change takes the body of a Chat request and returns another one, or the very same object where
-it has nothing to do: so it is known which requests a fault can be seen with. Nothing that was given
-is altered, and a body of an unexpected form passes as it is.
+Each change takes the body of a Chat request and returns another one, or the very same object if it
+has nothing to do: this tells with which requests a fault can be seen. The given body is never
+altered, and a body of an unexpected form passes as it is.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ _REASONING = ("reasoning_content", "reasoning")
 
 
 def messages_in(body: Object) -> list[Object]:
-    """The messages of a body that are objects. Others are for the server to refuse."""
+    """The messages of a body that are objects. The server refuses others."""
     messages = body.get("messages")
     return [m for m in messages if isinstance(m, dict)] if isinstance(messages, list) else []
 
 
 def with_messages(body: Object, changed: Sequence[Object]) -> Object:
-    """The body with these messages; the same object where they are the ones that it has."""
+    """The body with these messages; the same object if they are the ones that it has."""
     before = messages_in(body)
     same = len(before) == len(changed) and all(a is b for a, b in zip(before, changed, strict=True))
     return body if same else {**body, "messages": list(changed)}
 
 
 def each_message(change: MessageChange, *roles: str) -> RequestChange:
-    """Every message of these roles changed; one that becomes None goes."""
+    """Changes every message of these roles, or of any; drops those that become None."""
 
     def changed(body: Object) -> Object:
         listed = [
@@ -48,7 +48,7 @@ def each_message(change: MessageChange, *roles: str) -> RequestChange:
 
 
 def each_text(change: Callable[[str], str], *roles: str) -> RequestChange:
-    """Every content changed that is one text, in messages of these roles, or of any."""
+    """Changes every content that is one text, in messages of these roles, or of any."""
 
     def of_message(message: Object) -> Object:
         content = message.get("content")
@@ -59,7 +59,7 @@ def each_text(change: Callable[[str], str], *roles: str) -> RequestChange:
 
 
 def without(*fields: str) -> Callable[[Object], Object]:
-    """A body, a message or a function without these fields."""
+    """Removes these fields from a body, a message or a function."""
 
     def changed(value: Object) -> Object:
         if not any(field in value for field in fields):
@@ -93,7 +93,7 @@ def _texts(content: object) -> Iterator[str]:
 
 
 def system_in_front(text: str, adds: Callable[[set[object]], bool]) -> RequestChange:
-    """A system message of the server's own, where the roles of the messages are such."""
+    """Adds a system message of the server's own if `adds` is true of the messages' roles."""
 
     def changed(body: Object) -> Object:
         listed = messages_in(body)
@@ -105,22 +105,22 @@ def system_in_front(text: str, adds: Callable[[set[object]], bool]) -> RequestCh
 
 
 def default_system(text: str, *instructing: str) -> RequestChange:
-    """A system message of the server's own, where no message has one of these roles."""
+    """Adds a system message of the server's own if no message has one of these roles."""
     return system_in_front(text, lambda roles: roles.isdisjoint(instructing))
 
 
 def system_for_developers(text: str) -> RequestChange:
-    """A system message of the server's own, where there is a developer's."""
+    """Adds a system message of the server's own if there is a developer's."""
     return system_in_front(text, lambda roles: "developer" in roles)
 
 
 def developer_text_added(text: str) -> RequestChange:
-    """A text of the server's own at the end of each developer message."""
+    """Adds a text of the server's own at the end of each developer message."""
     return each_message(lambda m: {**m, "content": f"{_text_of(m)}\n\n{text}"}, "developer")
 
 
 def system_text_added(text: str, *, before: bool) -> RequestChange:
-    """A text of the server's own, with the system text of every request."""
+    """Adds a text of the server's own to the system text of every request."""
 
     def changed(body: Object) -> Object:
         listed = messages_in(body)
@@ -143,7 +143,7 @@ def later_systems_in_front(body: Object) -> Object:
 
 
 def systems_in_first_user(body: Object) -> Object:
-    """Every system text at the head of the first user message."""
+    """Moves every system text to the head of the first user message."""
     listed = messages_in(body)
     texts = [_text_of(m) for m in listed if m.get("role") == "system"]
     others = [m for m in listed if m.get("role") != "system"]
@@ -168,7 +168,7 @@ _SWITCHES = ("thinking", "enable_thinking")
 
 
 def thinking_set(thinking: bool) -> RequestChange:
-    """The switch of every server, whatever the request says."""
+    """Sets the thinking switches of all servers, whatever the request says."""
 
     def changed(body: Object) -> Object:
         switches = dict.fromkeys(_SWITCHES, thinking)
@@ -185,7 +185,7 @@ def thinking_set(thinking: bool) -> RequestChange:
 
 
 def thinking_by_default(thinking: bool) -> RequestChange:
-    """The switch where a request says nothing of thinking, and has no effort."""
+    """Sets the thinking switches if a request does not mention thinking and has no effort."""
     always = thinking_set(thinking)
 
     def changed(body: Object) -> Object:
@@ -197,14 +197,14 @@ def thinking_by_default(thinking: bool) -> RequestChange:
 
 
 def template_default(**defaults: Any) -> RequestChange:
-    """Defaults of `chat_template_kwargs`, as vLLM has them: what a request says there for itself
-    counts, and so does an effort."""
+    """Sets defaults of `chat_template_kwargs`, as vLLM does: the request's own values there win,
+    and so does an effort."""
 
     return lambda body: {**body, "chat_template_kwargs": {**defaults, **template_options(body)}}
 
 
 def effort_by_default(effort: str) -> RequestChange:
-    """An effort where a request has none, and says nothing of thinking."""
+    """Sets an effort if a request has none and does not mention thinking."""
 
     def changed(body: Object) -> Object:
         if body.keys() & {"reasoning_effort", "thinking", "chat_template_kwargs"}:
@@ -215,7 +215,7 @@ def effort_by_default(effort: str) -> RequestChange:
 
 
 def effort_as(source: str | None, target: str) -> RequestChange:
-    """One effort for another. The source None: whatever is asked for, but `none`."""
+    """Replaces one effort with another. A `source` of None stands for any effort except `none`."""
 
     def changed(body: Object) -> Object:
         effort = body.get("reasoning_effort")
@@ -227,7 +227,7 @@ def effort_as(source: str | None, target: str) -> RequestChange:
 
 
 def effort_always(target: str) -> RequestChange:
-    """This effort where none is asked for, too."""
+    """Sets this effort always, also without one in the request, but not in place of `none`."""
 
     def changed(body: Object) -> Object:
         effort = body.get("reasoning_effort")
@@ -237,7 +237,7 @@ def effort_always(target: str) -> RequestChange:
 
 
 def effort_as_switch(body: Object) -> Object:
-    """Thinking on or off in place of an effort; what a request says of it stays. litellm's provider
+    """Replaces an effort with thinking on or off; an existing `thinking` stays. litellm's provider
     `deepseek` did so up to 1.108."""
     effort = body.get("reasoning_effort")
     if effort is None:
@@ -247,8 +247,8 @@ def effort_as_switch(body: Object) -> Object:
 
 
 def no_effort_as_switch(body: Object) -> Object:
-    """`thinking.type` in place of the effort `none`, and beside others: so litellm's provider
-    `deepseek` does since 1.109. A server that does not read it thinks as by default."""
+    """Sets `thinking.type` in place of the effort `none`, and beside other efforts. litellm's
+    provider `deepseek` has done so since 1.109. A server that ignores it thinks by its default."""
     switched = effort_as_switch(body)
     if body.get("reasoning_effort") in (None, "none") or switched["thinking"] == _OFF:
         return switched
@@ -256,7 +256,7 @@ def no_effort_as_switch(body: Object) -> Object:
 
 
 def thinking_as_effort(body: Object) -> Object:
-    """The lowest effort in place of thinking that is on; one that is given stays."""
+    """Replaces thinking that is on with the lowest effort; an existing effort stays."""
     thinking = body.get("thinking")
     if not isinstance(thinking, dict):
         return body
@@ -273,8 +273,8 @@ tools_dropped: RequestChange = without("tools", "tool_choice")
 
 
 def _each(change: Callable[[Object], Object], items: object) -> Any:
-    """A list of tools or of calls with the function of each changed. The same list, where none is;
-    what is no list of those stays."""
+    """A list of tools or calls with the function of each changed. The same list if nothing changes;
+    anything other than such a list stays as it is."""
 
     def changed(item: object) -> object:
         function = item.get("function") if isinstance(item, dict) else None
@@ -290,7 +290,7 @@ def _each(change: Callable[[Object], Object], items: object) -> Any:
 
 
 def each_function(change: Callable[[Object], Object]) -> RequestChange:
-    """The function of every tool changed."""
+    """Changes the function of every tool."""
 
     def changed(body: Object) -> Object:
         tools = _each(change, body.get("tools"))
@@ -300,8 +300,8 @@ def each_function(change: Callable[[Object], Object]) -> RequestChange:
 
 
 def _schema_without(schema: object, field: str, goes: Callable[[object], bool]) -> Any:
-    """A schema without a field at any depth, where its value is such: a property may have that
-    name."""
+    """A schema without a field at any depth, if `goes` is true of its value: a property may have
+    the same name."""
     if isinstance(schema, list):
         return [_schema_without(item, field, goes) for item in schema]
     if not isinstance(schema, dict):
@@ -348,7 +348,7 @@ def tools_reversed(body: Object) -> Object:
 
 
 def tools_refused(body: Object) -> Object:
-    """Tools that may be called are refused, as by a vLLM without a parser for calls."""
+    """Refuses tools that may be called, as a vLLM without a parser for calls does."""
     if body.get("tools") and body.get("tool_choice") != "none":
         raise server_refusal("tools", "found some, expected none where calls cannot be read")
     return body
@@ -365,7 +365,7 @@ reasoning_dropped: RequestChange = each_message(_without_reasoning, "assistant")
 
 
 def reasoning_dropped_in_loop(body: Object) -> Object:
-    """Reasoning of calls after the last question is lost, that of other answers is not."""
+    """Drops the reasoning of answers after the last question, and keeps that of others."""
     listed = messages_in(body)
     last = max((n for n, m in enumerate(listed) if m.get("role") == "user"), default=-1)
     return with_messages(
@@ -378,7 +378,7 @@ def reasoning_dropped_in_loop(body: Object) -> Object:
 
 
 def _only_reasoning(message: Object) -> Object:
-    """`reasoning` is what is read, `reasoning_content` is not."""
+    """A message as a server sees it that reads `reasoning` but not `reasoning_content`."""
     new = _without_reasoning(message)
     if "reasoning" not in message:
         return new
@@ -426,7 +426,7 @@ def calling_turns_dropped(body: Object) -> Object:
 
 
 def one_call_kept(which: int, *, results_too: bool) -> RequestChange:
-    """One call of each answer; the results of the others go with them, or stay."""
+    """Keeps one call of each answer; the results of the others are dropped too, or stay."""
 
     def changed(body: Object) -> Object:
         messages: list[Object] = []
@@ -448,7 +448,7 @@ def one_call_kept(which: int, *, results_too: bool) -> RequestChange:
 
 
 def each_arguments(change: Callable[[str], str]) -> RequestChange:
-    """The arguments of every call changed, where they are text."""
+    """Changes the arguments of every call that are text."""
 
     def of_function(function: Object) -> Object:
         text = function.get("arguments")
@@ -462,7 +462,7 @@ def each_arguments(change: Callable[[str], str]) -> RequestChange:
 
 
 def _values(change: Callable[[object], object]) -> Callable[[str], str]:
-    """A change of every value of arguments that are an object."""
+    """Changes every value of arguments that are an object."""
 
     def changed(text: str) -> str:
         value = maybe_json(text)
@@ -508,7 +508,7 @@ null_content_none: RequestChange = each_message(_none_for_null, "assistant")
 
 
 def results_written(**style: Any) -> RequestChange:
-    """Results that hold JSON, written again by another hand."""
+    """Writes results that hold JSON in another style."""
 
     def of_text(text: str) -> str:
         value = maybe_json(text)
@@ -521,7 +521,7 @@ def results_written(**style: Any) -> RequestChange:
 
 
 def parts_joined(separator: str | None) -> RequestChange:
-    """Content lists as one text. None: only the first part of it."""
+    """Joins content lists to one text. A separator of None keeps only the first text."""
 
     def of_message(message: Object) -> Object:
         if not isinstance(message.get("content"), list):
@@ -537,7 +537,7 @@ texts_stripped: RequestChange = each_text(str.strip)
 
 
 def history_truncated(most: int) -> RequestChange:
-    """Only the last messages, besides those of the system."""
+    """Keeps only the last messages, and all system and developer messages."""
 
     def changed(body: Object) -> Object:
         listed = messages_in(body)
@@ -549,12 +549,12 @@ def history_truncated(most: int) -> RequestChange:
 
 
 def texts_truncated(characters: int, *roles: str) -> RequestChange:
-    """Texts cut after so many characters: those of all messages, or of these roles."""
+    """Cuts texts after so many characters, in messages of these roles, or of any."""
     return each_text(lambda text: text[:characters], *roles)
 
 
 def results_truncated(characters: int) -> RequestChange:
-    """Results of tools cut after so many characters."""
+    """Cuts results of tools after so many characters."""
     return texts_truncated(characters, "tool")
 
 

@@ -1,7 +1,7 @@
 """Facts about a request that servers treat differently, found without judging the request.
 
 Each fact is a function that returns the first location in the request where it holds, or None. Any
-request is looked at, also one that no server accepts: what has an unexpected form has no facts.
+request is looked at, even one that no server accepts: parts of an unexpected form have no facts.
 """
 
 from __future__ import annotations
@@ -54,21 +54,21 @@ def _first(places: Iterator[Location]) -> Location | None:
 
 
 def _message_fact(holds: Callable[[Object], object], field: str, *roles: str) -> RequestFact:
-    """The field of the first message of these roles, or of any, for which something holds."""
+    """The field of the first message of these roles, or of any, for which `holds` is true."""
     return lambda body: _first(
         ("messages", index, field) for index, message in messages(body, *roles) if holds(message)
     )
 
 
 def _arguments_fact(holds: Callable[[str], object]) -> RequestFact:
-    """The first arguments that are text for which something holds."""
+    """The first arguments that are text and for which `holds` is true."""
     return lambda body: _first(
         place for place, arguments in calls(body) if isinstance(arguments, str) and holds(arguments)
     )
 
 
 def _option_fact(field: str, holds: Callable[[Any], object]) -> RequestFact:
-    """A field of the request itself, if something holds for it."""
+    """A field of the request itself, if `holds` is true of it."""
     return lambda body: (field,) if holds(body.get(field)) else None
 
 
@@ -80,7 +80,7 @@ def tools(body: Object) -> Location | None:
 
 
 def tools_and_systems(body: Object) -> Location | None:
-    """Tools, where it is not plain which system message they follow."""
+    """Tools, if it is not clear which system message they follow."""
     systems = [index for index, _ in messages(body, *_SYSTEMS)]
     return ("tools",) if tools(body) and systems != [0] else None
 
@@ -127,7 +127,7 @@ unsorted_calls: RequestFact = _message_fact(
 
 
 def results_out_of_order(body: Object) -> Location | None:
-    """Results that do not come as their calls were made, one by one."""
+    """Results that are not in the order of their calls, one for each."""
     waiting: list[str] = []
     for index, message in messages(body):
         if message.get("role") == "tool":
@@ -143,7 +143,7 @@ def results_out_of_order(body: Object) -> Location | None:
 empty_arguments: RequestFact = _arguments_fact(lambda value: not _read(value, True))
 
 
-# Arguments that hold no JSON object.
+# Arguments that do not hold a JSON object.
 lost_arguments: RequestFact = _arguments_fact(lambda value: _read(value) is None)
 
 
@@ -157,7 +157,7 @@ def _read(text: str, missing: object = None) -> object:
 
 
 def numbers(body: Object) -> Location | None:
-    """Numbers that are not written alike everywhere, in arguments or schemas."""
+    """Numbers in arguments or schemas that servers write differently."""
     return _first(place for place, number in _numbers(body) if _is_odd(number))
 
 
@@ -196,7 +196,7 @@ def _is_odd(number: int | float) -> bool:
     return not f"{number:g}" == v4_json(number) == repr(number)
 
 
-# Arguments that Python reads as JSON, and a stricter reader does not.
+# Arguments that Python reads as JSON, but a stricter reader does not.
 odd_json: RequestFact = _arguments_fact(
     lambda value: _read(value) is not None and read_object(value) is None
 )
@@ -224,7 +224,7 @@ def images(body: Object) -> Location | None:
     )
 
 
-# No content, where it is not made up for by calls.
+# Missing content, without calls in its place.
 null_content: RequestFact = _message_fact(
     lambda message: message.get("content") is None and not message.get("tool_calls"), "content"
 )
@@ -246,7 +246,7 @@ def _texts(content: object) -> Iterator[str]:
 
 
 def empty_user_in_run(body: Object) -> Location | None:
-    """A user message without text, with another beside it."""
+    """A user message without text, next to another one."""
     before: Object = {}
     for index, message in messages(body, "user", "tool", "assistant", "latest_reminder"):
         run = message.get("role") == "user" and before.get("role") in _USERS
@@ -256,7 +256,7 @@ def empty_user_in_run(body: Object) -> Location | None:
     return None
 
 
-# Roles, and where messages stand.
+# Roles, and the order of messages.
 
 
 def no_messages(body: Object) -> Location | None:
@@ -294,7 +294,7 @@ unknown_role: RequestFact = _message_fact(
 
 
 def answers_without_tools(body: Object) -> Location | None:
-    """Answers, where no tools keep their reasoning."""
+    """Answers, if there are no tools to keep their reasoning."""
     if tools(body) and not choice_none(body):
         return None
     return _first(("messages", index) for index, _ in messages(body, "assistant"))

@@ -1,4 +1,4 @@
-"""Traps: what a server silently does with a request, and its author may not expect."""
+"""Traps: silent behavior of a server that the author of a request may not expect."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Trap:
 
 @dataclass(frozen=True)
 class AcceptedRequest:
-    """A request that a server takes, as it takes it."""
+    """A request that a server accepts, with its profile and dialect."""
 
     body: Object
     profile: Profile
@@ -65,10 +65,10 @@ class _TrapRule:
 
 
 def traps(body: RequestBody, name: str | Profile, *, dialect: str | None = None) -> list[Trap]:
-    """The traps that a request walks into on one server.
+    """The traps of a request on one server.
 
     `body`, `name` and `dialect` are as for `render`. A request that the server refuses has one
-    trap, of kind "refused". Raises `EncodeError` for a name or a dialect that is not known.
+    trap, of kind "refused". Raises `EncodeError` for an unknown name or dialect.
     """
     profile = profile_named(name)
     if dialect is not None:
@@ -103,7 +103,7 @@ def _is_encodable(prompt: str) -> bool:
     return True
 
 
-# What leads to a trap.
+# Causes of traps.
 
 
 def _vanishing_developer(request: AcceptedRequest) -> Location | None:
@@ -122,7 +122,7 @@ def _vanishing_developer(request: AcceptedRequest) -> Location | None:
 
 
 def _thinking_off_unasked(request: AcceptedRequest) -> Location | None:
-    """Thinking is off, and the request does not switch it off where this server looks."""
+    """Finds thinking that is off although the request does not switch it off for this server."""
     if request.thinking:
         return None
     arguments = template_options(request.body)
@@ -134,7 +134,7 @@ def _thinking_off_unasked(request: AcceptedRequest) -> Location | None:
 
 
 def _asked_to_think(body: Object) -> bool | None:
-    """What a top-level `thinking` or an `enable_thinking` says."""
+    """The setting of a top-level `thinking` or an `enable_thinking`; None without one."""
     value = body.get("thinking")
     if isinstance(value, dict) and value.get("type") in ("enabled", "adaptive", "disabled"):
         return bool(value["type"] != "disabled")
@@ -166,8 +166,8 @@ def _effort(*names: str) -> TrapFinder:
 
 
 def _revised_effort(request: AcceptedRequest) -> Location | None:
-    """The model is V4 as it was released, by its name, and the server writes another text than its
-    encoder did."""
+    """Finds an effort for which the server writes another text than the first encoder of V4 did,
+    if the model is V4's first release by its name."""
     if not request.thinking or not _is_first_release(request.body.get("model")):
         return None
     effort = request.body.get("reasoning_effort")
@@ -177,7 +177,7 @@ def _revised_effort(request: AcceptedRequest) -> Location | None:
 
 
 def _effort_by_default(request: AcceptedRequest) -> Location | None:
-    """No effort is asked for, and the server writes the text of one."""
+    """Finds an effort text that the server writes although no effort was requested."""
     arguments = template_options(request.body)
     if request.body.get("reasoning_effort") is not None or "reasoning_effort" in arguments:
         return None
@@ -208,7 +208,7 @@ def _answer_last_without_prefix(request: AcceptedRequest) -> Location | None:
 
 
 def _given(*names: str) -> TrapFinder:
-    """A field that is given, whatever it says."""
+    """Finds the first of these fields that is given, whatever its value."""
 
     def find(request: AcceptedRequest) -> Location | None:
         given = (name for name in names if request.body.get(name) is not None)
@@ -228,7 +228,7 @@ def _providers_name(request: AcceptedRequest) -> Location | None:
     return ("model",) if is_providers and served_release(model) is None else None
 
 
-# What request_traps.json names besides the facts of request_facts.py.
+# The finders that request_traps.json names besides the facts of request_facts.py.
 _FINDERS: Mapping[str, TrapFinder] = {
     "vanishing_developer": _vanishing_developer,
     "thinking_off_unasked": _thinking_off_unasked,

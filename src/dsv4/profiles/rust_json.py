@@ -1,5 +1,5 @@
-"""JSON as a Rust program reads and writes it, which deepseek-recipe is: its numbers and limits, and
-what it says of a field that is not what it should be.
+"""JSON as deepseek-recipe, a Rust program, reads and writes it: its numbers and limits, and its
+error messages for fields of the wrong type.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from dsv4._encode.tools import to_json
 from dsv4.errors import EncodeError, short_repr
 from dsv4.profiles.server_requests import Object, server_refusal
 
-# Integers outside become floats.
+# Integers outside these bounds become floats.
 SMALLEST_INTEGER, LARGEST_INTEGER = -(2**63), 2**64 - 1
 DEEPEST_NESTING = 127
 
 
 class _NotJson(ValueError):
-    """Text that strict JSON does not allow."""
+    """Raised for values that strict JSON does not allow."""
 
 
 def read_object(text: str) -> dict[str, Any] | None:
-    """The JSON object that a text holds; None for any other text."""
+    """The JSON object in a text; None for any other text."""
     try:
         value = _decoder.decode(text)
         return _checked(value, DEEPEST_NESTING) if isinstance(value, dict) else None
@@ -33,7 +33,7 @@ def read_object(text: str) -> dict[str, Any] | None:
 
 
 def checked_json(value: object, path: str, big_integers: bool) -> Any:
-    """A value of the request's body as it arrives, or an error where it cannot."""
+    """A value of the request's body as it arrives. Raises if it cannot arrive."""
     try:
         return _checked(value, DEEPEST_NESTING, big_integers)
     except (_NotJson, OverflowError, RecursionError) as error:
@@ -96,7 +96,7 @@ def _number(value: int, big_integers: bool) -> int | float:
 
 
 def json_with(float_text: Callable[[float], str], value: object) -> str:
-    """JSON as Python writes it, but for its floats."""
+    """JSON as Python writes it, except for floats."""
     if isinstance(value, dict):
         items = (f"{to_json(key)}: {json_with(float_text, item)}" for key, item in value.items())
         return "{" + ", ".join(items) + "}"
@@ -116,7 +116,7 @@ def _v4_float(value: float) -> str:
     return f"{sign}0.0000{digits.lstrip('-').replace('.', '')}"
 
 
-# JSON as V4's renderer writes it: as Python does, but for some small floats.
+# JSON as V4's renderer writes it: as Python does, except for some small floats.
 v4_json = partial(json_with, _v4_float)
 
 
@@ -161,7 +161,7 @@ def text_in(fields: Object, name: str, path: str) -> str:
 
 
 def map_of(value: object, path: str, kind: str) -> Object:
-    """An object; `kind` is what it is called in the program."""
+    """An object; `kind` is its name in the Rust program."""
     if not isinstance(value, dict):
         raise wrong_type(value, f"struct {kind}", path)
     return value
@@ -178,7 +178,7 @@ def maybe_map_of(value: object, path: str, kind: str) -> Object:
 
 
 def tagged(value: object, path: str, kind: str) -> Object:
-    """An object that one of its fields says the kind of."""
+    """An object with a field that tells its kind; `kind` is its name in the Rust program."""
     if not isinstance(value, dict):
         raise wrong_type(value, f"internally tagged enum {kind}", path)
     return value
@@ -200,7 +200,7 @@ def maybe_bool_of(value: object, path: str) -> bool | None:
 
 
 def variant_of(value: object, expected: Sequence[str], path: str) -> str:
-    """One of a few words."""
+    """One of a few texts."""
     if not isinstance(value, str):
         raise wrong_type(value, "string or map", path)
     if value not in expected:
@@ -215,7 +215,7 @@ def variant_in(fields: Object, name: str, expected: Sequence[str], path: str) ->
 
 
 def tag_of(fields: Object, name: str, path: str) -> str:
-    """The field that says what an object is."""
+    """The field that tells the kind of an object."""
     value = present(fields, name, path)
     if not isinstance(value, str):
         raise wrong_type(value, "variant identifier", f"{path}.{name}")
@@ -223,16 +223,16 @@ def tag_of(fields: Object, name: str, path: str) -> str:
 
 
 def tag_in(fields: Object, name: str, expected: Sequence[str], path: str) -> str:
-    """The same, where it is one of a few."""
+    """The field that tells the kind of an object, which must be one of a few."""
     return variant_of(tag_of(fields, name, path), expected, f"{path}.{name}")
 
 
-# Kinds of fields, by what is said of another value; "" stands for a value of any kind.
+# Types of fields, by their names in error messages; "" stands for any type.
 _KINDS: Mapping[str, type] = {"a string": str, "a boolean": bool, "": object}
 
 
 def check_present(fields: Object, kinds: Mapping[str, str], path: str) -> None:
-    """Refuse an object without one of these fields, or with a value of another kind."""
+    """Refuse an object that lacks one of these fields, or has one of the wrong type."""
     for name, kind in kinds.items():
         if name in fields and not isinstance(fields[name], _KINDS[kind]):
             raise wrong_type(fields[name], kind, f"{path}.{name}" if path else name)
@@ -241,6 +241,6 @@ def check_present(fields: Object, kinds: Mapping[str, str], path: str) -> None:
 
 
 def check_given(fields: Object, kinds: Mapping[str, str], path: str) -> None:
-    """Refuse a value of another kind in one of these fields, where there is any."""
+    """Refuse an object in which one of these fields is given with the wrong type."""
     given = (name for name in kinds if fields.get(name) is not None)
     check_present(fields, {name: kinds[name] for name in given}, path)

@@ -1,4 +1,4 @@
-"""A server that was found out about, saved as a profile: ids of faults and options, no code."""
+"""A server as `dsv4 verify` found it, saved as a profile: ids of faults and options, no code."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def load(path: str | os.PathLike[str]) -> Profile:
     """The server that `dsv4 verify --save` wrote to a file, as a profile.
 
     `path` is the file. `render`, `compare` and `traps` take the profile in place of a name. Raises
-    `EncodeError` where the file is not such a server, and `OSError` where it cannot be read.
+    `EncodeError` if the file is not such a server, and `OSError` if it cannot be read.
     """
     with open(path, encoding="utf-8", errors="replace") as file:
         text = file.read(MOST_BYTES + 1)

@@ -12,8 +12,8 @@ from dsv4.profiles.server_requests import Object, unexpected
 
 
 class FaultVariant(NamedTuple):
-    """A fault, and which of its variants, or its limit. Written as `id`, or `id/2` for a later
-    variant."""
+    """A fault with the number of its variant, or with its limit. Written as `id`, or `id/2` for a
+    later variant."""
 
     id: str
     variant: int = 0
@@ -33,15 +33,15 @@ class FaultVariant(NamedTuple):
         return fault.variants[self.variant] if fault.variants else FaultChange()
 
     def touches(self, body: Object) -> bool:
-        """Whether a fault that changes requests has to do with this `body`."""
+        """Whether a fault that changes requests may change this `body`."""
         change = self.change.request
         try:
             return change is not None and change(body) is not body
-        except EncodeError:  # which is to refuse it
+        except EncodeError:  # the fault refuses it
             return True
 
 
-# What proxies are known to do at once: litellm for `hosted_vllm`, and twice for `deepseek`.
+# Faults that proxies are known to have together: litellm for `hosted_vllm`, twice for `deepseek`.
 KNOWN_TOGETHER = (
     (
         *(FaultVariant("developer-as-system"), FaultVariant("thinking-as-effort")),
@@ -72,7 +72,7 @@ def variants() -> tuple[FaultVariant, ...]:
 
 
 def fault_named(name: object) -> FaultVariant:
-    """The variant that a text names, as `str` of one writes it. Raises `EncodeError`."""
+    """The variant that a text names, in the form that `str` gives. Raises `EncodeError`."""
     id, _, number = name.partition("/") if isinstance(name, str) else ("", "", "")
     fault = FAULTS.get(id)
     if fault is None or (number and not (number.isdecimal() and len(number) < 9)):

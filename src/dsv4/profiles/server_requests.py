@@ -1,5 +1,5 @@
-"""What all server profiles share: reading the fields of a request, refusing one, and the dialects
-as servers write them.
+"""Code that all server profiles share: reading the fields of a request, refusing one, and the
+dialects as servers write them.
 
 No other module changes the encoder's own dialects for a server.
 """
@@ -18,7 +18,7 @@ from dsv4.types import Effort, MessageInput
 
 
 def server_refusal(path: str, problem: str) -> EncodeError:
-    """The error of a server that refuses a request: where, as people write it, and why."""
+    """The error of a server that refuses a request: the path, as people write it, and why."""
     return EncodeError(location_of(path), problem)
 
 
@@ -42,12 +42,12 @@ def object_at(value: object, path: str) -> Object:
 
 
 def maybe_object(value: object, path: str) -> Object:
-    """An object, empty where the field is absent or null."""
+    """An object, empty if the field is absent or null."""
     return {} if value is None else object_at(value, path)
 
 
 def template_options(body: Object) -> Object:
-    """The options of the template; some servers take a request whose options are no object."""
+    """The options of the template; empty if they are not an object, which some servers accept."""
     value = body.get("chat_template_kwargs")
     return value if isinstance(value, dict) else {}
 
@@ -59,7 +59,7 @@ def list_at(value: object, path: str) -> Sequence[Any]:
 
 
 def maybe_list(value: object, path: str) -> Sequence[Any]:
-    """A list, empty where the field is absent or null."""
+    """A list, empty if the field is absent or null."""
     return () if value is None else list_at(value, path)
 
 
@@ -70,20 +70,20 @@ def text_at(value: object, path: str) -> str:
 
 
 def maybe_text(value: object, path: str) -> str | None:
-    """Text, or None where the field is absent or null."""
+    """Text, or None if the field is absent or null."""
     return None if value is None else text_at(value, path)
 
 
 def bool_at(value: object, path: str) -> bool:
-    """True or false, and nothing else that may stand for them."""
+    """True or false, and no other value that may stand for them."""
     if not isinstance(value, bool):
         raise unexpected(value, "true or false", path)
     return value
 
 
 def function_of(value: object, path: str, *kind: str) -> tuple[Object, Object, str]:
-    """A tool or a call: its fields, its function, and the name of that. `kind` is its type where it
-    says none."""
+    """The fields, the function and the function's name of a tool or call. `kind` is its type if it
+    does not give one."""
     fields = object_at(value, path)
     one_of(fields.get("type", *kind), ("function",), f"{path}.type")
     function = object_at(fields.get("function"), f"{path}.function")
@@ -103,7 +103,7 @@ def calls_of(
         yield {"id": id, "function": {"name": name, "arguments": arguments}}
 
 
-# What Pydantic reads as a flag, which vLLM and SGLang use.
+# Values that Pydantic, which vLLM and SGLang use, reads as a flag.
 _FLAGS: dict[object, bool] = {
     **dict.fromkeys((True, "true", "t", "yes", "y", "on", "1"), True),
     **dict.fromkeys((False, "false", "f", "no", "n", "off", "0"), False),
@@ -125,7 +125,7 @@ def one_of(value: object, expected: Sequence[str], path: str) -> str:
 
 
 def messages_of(body: Object) -> Iterator[tuple[Object, str]]:
-    """Every message, and where it stands."""
+    """Every message with its path."""
     for index, message in enumerate(list_at(body.get("messages"), "messages")):
         path = f"messages[{index}]"
         yield object_at(message, path), path
@@ -135,7 +135,7 @@ TOOL_CHOICES = ("none", "auto", "required")
 
 
 def named_choice(choice: object) -> str | None:
-    """The name of the tool that a `tool_choice` asks for. None: it is absent, or a mode."""
+    """The name of the tool that a `tool_choice` asks for; None if it is absent, or a mode."""
     if isinstance(choice, dict):
         one_of(choice.get("type"), ("function",), "tool_choice.type")
         function = object_at(choice.get("function"), "tool_choice.function")
@@ -174,7 +174,7 @@ VLLM_0_33_DIALECTS: ServedDialects = {
 }
 
 
-# The official API has a name for each release; its newest is one of which results do not ask.
+# The official API has a name for each release. In its newest, results do not ask for an answer.
 OFFICIAL_DIALECTS: ServedDialects = {
     **SERVED_DIALECTS,
     "v4-0731": V4_0731,
@@ -184,7 +184,7 @@ OFFICIAL_DIALECTS: ServedDialects = {
 
 def served_name(dialect: str | Dialect) -> str:
     """The name under which servers know a dialect: they write all releases of V4 alike, and all of
-    V4.1. What is no dialect is itself, for an error to quote."""
+    V4.1. A name that is not a dialect is returned as it is, for an error to quote."""
     named = DIALECTS.get(dialect) if isinstance(dialect, str) else dialect
     if not isinstance(named, Dialect) or named.layout != "v4":
         return str(dialect)
@@ -199,7 +199,7 @@ def served_dialect(name: str, served: ServedDialects = SERVED_DIALECTS) -> Diale
     return served_as
 
 
-# What servers differ in, as far as values say it.
+# Differences between servers, as far as values can express them.
 
 
 BLANK_LINE = "\n\n"
@@ -207,13 +207,13 @@ BLANK_LINE = "\n\n"
 
 @dataclass(frozen=True)
 class ServerRules:
-    """How a server reads requests for models of one dialect.
+    """A server's rules for reading requests for models of one dialect.
 
     - `roles`: the roles that messages may have; None if the encoder decides.
-    - `efforts`: what `reasoning_effort` may be; None if anything.
+    - `efforts`: the allowed values of `reasoning_effort`; None if any.
     - `thinking_switches`: the options of `chat_template_kwargs` that switch thinking.
-    - `reasoning_fields`: the fields of a message that hold reasoning, the first one given counts.
-    - `separator`: what joins the texts of a content list; `result_separator` those of a tool's.
+    - `reasoning_fields`: the fields of a message that hold reasoning; the first one given counts.
+    - `separator`: the text between the texts of a content list; `result_separator`: for a tool's.
     """
 
     roles: tuple[str, ...] | None
@@ -227,14 +227,14 @@ class ServerRules:
         return text_at(value, path) if self.roles is None else one_of(value, self.roles, path)
 
     def effort(self, body: Object) -> object:
-        """The effort that a request asks for. None: it asks for none."""
+        """The effort that a request asks for; None if it does not ask for any."""
         effort = body.get("reasoning_effort")
         if effort is not None and self.efforts is not None:
             one_of(effort, self.efforts, "reasoning_effort")
         return effort
 
     def switches(self, arguments: Object) -> list[bool]:
-        """What the template's options say of thinking, in the order in which they count."""
+        """The thinking switches in the template's options, in the order in which they count."""
         return [bool(arguments[name]) for name in self.thinking_switches if name in arguments]
 
     def reasoning(self, message: Object) -> object:
@@ -245,8 +245,8 @@ class ServerRules:
 
 
 def with_extras(messages: list[Object], extras: Object, most: int | None = None) -> list[Object]:
-    """Messages whose first system message, among the first `most`, has `extras`; else one in front
-    has them."""
+    """The messages with `extras` in the first system message among the first `most`; without one,
+    in a new system message in front."""
     for index, message in enumerate(messages[:most]):
         if message["role"] == "system":
             return [*messages[:index], {**message, **extras}, *messages[index + 1 :]]

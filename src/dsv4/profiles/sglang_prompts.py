@@ -18,7 +18,7 @@ RULES = ServerRules(
     thinking_switches=("thinking",),
 )
 HIGHEST_NUMBER = 0.99
-# The body arrives as Python objects, so an integer that has no place in it is an error.
+# The body arrives as Python objects, so an integer beyond 64 bits is an error.
 _AS_OBJECTS = recipe_request.RecipeRules(big_integers=False)
 
 
@@ -55,7 +55,7 @@ def mode(body: Object, dialect: str) -> ThinkingMode:
 
 
 def _with_effort(body: Object) -> Object:
-    """The request with its effort in one place: that of `reasoning` wins, and a text may be a
+    """The request with its effort in one place: the one in `reasoning` wins, and a text may hold a
     number."""
     own = body.get("reasoning")
     given = own if isinstance(own, dict) else {}
@@ -101,7 +101,7 @@ def _number(effort: object, dialect: str) -> int:
 
 
 def _thinking(body: Object) -> bool:
-    """Off unless `chat_template_kwargs`, `reasoning` or an effort asks for it."""
+    """Whether the model thinks: only if `chat_template_kwargs`, `reasoning` or an effort asks."""
     options, effort = body.get("chat_template_kwargs"), body.get("reasoning_effort")
     thinks = _is_enabled(body) if effort is None else effort != "none"
     if (thinks or effort is not None) and not isinstance(options, dict):
@@ -133,7 +133,7 @@ def _tools(body: Object) -> list[Object]:
 
 
 def _response_format(value: object) -> object:
-    """Without nulls. A schema must have a name."""
+    """The response format without nulls. A schema must have a name."""
     if not isinstance(value, dict):
         return value
     schema = value.get("json_schema")
@@ -204,7 +204,7 @@ def _compact(value: object, path: str) -> str:
 
 
 def _with_task(prompt: str, task: object, conversation: recipe_request.RecipeConversation) -> str:
-    """A request's task: an action follows the header, any other takes its place."""
+    """The prompt with the token of a task: `action` follows the header, any other replaces it."""
     if task is None:
         return prompt
     token = tokens.TASK_TOKENS[server.one_of(task, tuple(tokens.TASK_TOKENS), "task")]

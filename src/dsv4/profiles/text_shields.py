@@ -1,9 +1,9 @@
 """Marks that tell a caller's text from a server's own words in a finished prompt.
 
 A prompt of a server is one text, in which a special token that a user spelled looks like a real
-one. So each spelling in a caller's text gets a mark inside, another one for each place that texts
-come from. Whoever counts tokens takes the marks of a place out before the special tokens are found,
-where that server lets them act, or afterwards, where it does not.
+one. So each spelling in a caller's text gets a mark inside, with a different mark for each place
+that texts come from. To count tokens, the marks of a place are removed before the special tokens
+are found if the server lets them act there, and afterwards if it does not.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from dsv4.profiles.server_requests import Object
 TextPlace: TypeAlias = Literal["user", "result", "tool", "history"]
 TEXT_PLACES: tuple[TextPlace, ...] = get_args(TextPlace)
 
-# Noncharacters, which no text of a request has: Unicode keeps them for such use.
+# Noncharacters, which no text of a request has: Unicode reserves them for such use.
 SHIELDS: Mapping[TextPlace, str] = {place: chr(0xFDD0 + n) for n, place in enumerate(TEXT_PLACES)}
-# Keeps a server from cutting a billing line, and is taken out of every prompt.
+# The mark that keeps a server from cutting a billing line. It is removed from every prompt.
 BILLING_SHIELD = chr(0xFDD0 + len(SHIELDS))
 
 _SPELLING = spelled(V4_1_TOKENS)
@@ -28,7 +28,7 @@ _PLACES: Mapping[str, TextPlace] = {"user": "user", "tool": "result", "assistant
 
 
 def unshielded(prompt: str, places: Iterable[TextPlace] = TEXT_PLACES) -> str:
-    """A prompt without the marks of these places, and as text that was escaped for JSON."""
+    """A prompt without the marks of these places, whether plain or escaped for JSON."""
     for mark in (BILLING_SHIELD, *(SHIELDS[place] for place in places)):
         prompt = prompt.replace(mark, "").replace(f"\\u{ord(mark):x}", "")
     return prompt
@@ -40,7 +40,7 @@ def unshielded_value(value: Any) -> Any:
 
 
 def _each_text(value: Any, change: Callable[[str], str]) -> Any:
-    """A JSON value with each of its texts changed, names too."""
+    """A JSON value with each of its texts changed, names included."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, (list, tuple)):

@@ -40,14 +40,15 @@ RULES = {
         result_separator=_V4_RULES.separator,
     ),
 }
-# What V4 makes of an effort; any other text is high.
+# The efforts that V4 writes for those of a request; any other text is high.
 V4_EFFORTS: dict[str, Effort] = {"low": "low", "minimal": "low", "medium": "low", "max": "max"}
 V4_1_EFFORTS: dict[str, Effort] = {"low": "low", "high": "high", "xhigh": "high", "max": "max"}
-# An unknown role is refused only where it is written: where reasoning is dropped, such a message
-# goes before the last user turn. Tools need no name.
+# An unknown role is refused only if it is written: where reasoning is dropped, so are such messages
+# before the last user turn. Tools need no name.
 _ENCODING = replace(NATIVE, known_roles_only=False, named_tools=False)
 RESPONSE_FORMATS = ("text", "json_object", "json_schema", "structural_tag")
-# What is kept of a message besides its role and text. On V4 only a developer has `tools`.
+# The fields of a message that are kept besides its role and text. On V4 only a developer has
+# `tools`.
 OTHER_FIELDS = ("tool_call_id", "task")
 
 
@@ -73,7 +74,7 @@ def render(body: Object, dialect: str, served: ServedDialects = server.SERVED_DI
 
 
 def _check_response_format(value: object) -> None:
-    """Refuses what is no format. One that vLLM takes is no part of the prompt."""
+    """Refuse a value that is not a format. A format that vLLM takes is not part of the prompt."""
     if value is None:
         return
     fields = server.object_at(value, "response_format")
@@ -85,7 +86,7 @@ def _check_response_format(value: object) -> None:
 
 
 def _tools(body: Object) -> list[Object]:
-    """The tools as the template sees them. Nothing that `tool_choice` says changes them."""
+    """The tools as the template sees them. `tool_choice` does not change them."""
     choice = body.get("tool_choice")
     value = body.get("tools")
     if value is None:
@@ -158,7 +159,7 @@ def _message(message: Object, path: str, dialect: str) -> Object:
     if message.get("tools") and (dialect == "v4.1" or role == "developer"):
         fields["tools"] = message["tools"]
     reasoning = rules.reasoning(message)
-    if role == "assistant" or reasoning:  # of others it is only looked through
+    if role == "assistant" or reasoning:  # for other roles it is only searched
         fields["reasoning"] = str(reasoning) if reasoning else ""
     if role == "assistant":
         fields["tool_calls"] = list(server.calls_of(message, path, _arguments))
@@ -166,7 +167,7 @@ def _message(message: Object, path: str, dialect: str) -> Object:
 
 
 def _content(message: Object, role: str, path: str, dialect: str) -> str | list[Object]:
-    """A text, or parts where there are images among them."""
+    """The content as a text, or as parts if there are images among them."""
     content, path = message.get("content"), f"{path}.content"
     if content is None and (role == "assistant" or "content" not in message):
         return ""
@@ -180,14 +181,14 @@ def _content(message: Object, role: str, path: str, dialect: str) -> str | list[
     return (rules.result_separator if role == "tool" else rules.separator).join(texts)
 
 
-# The kinds of parts, and where they have their text. What vLLM adds to OpenAI's own kinds, it takes
-# only beside one of those, or in a role of its own; so too, on V4, a bare text and a null one.
+# The kinds of parts, and the fields that hold their texts. Kinds that vLLM adds to OpenAI's are
+# accepted only beside one of those, or in a role of its own; on V4, so are a bare text and a null.
 _OWN_KINDS = {"input_text": "text", "output_text": "text"}
 _PART_KINDS = {
     "v4": {"text": "text", "refusal": "refusal", "thinking": "thinking"},
     "v4.1": {"text": "text"},
 }
-# Where images may be: V4 reads none. Files need a setting of the server's.
+# Addresses that images may have; V4 reads none. Files need a setting of the server.
 _IMAGE_ADDRESSES = ("http://", "https://", "data:")
 
 
@@ -201,7 +202,7 @@ def _image(part: object, path: str) -> Object | None:
         address = server.object_at(address, f"{path}.image_url").get("url")
     else:
         server.text_at(part.get("detail"), f"{path}.detail")
-    # An empty address is taken, and its placeholder written. Whether it has an image is not seen.
+    # An empty address is accepted, and its placeholder written; whether it is an image is unknown.
     address = server.text_at(address, f"{path}.image_url")
     if address and not address.startswith(_IMAGE_ADDRESSES):
         raise server.unexpected(address, "an address of HTTP, or data", f"{path}.image_url")
@@ -213,7 +214,7 @@ def _parts(content: object, path: str, role: str, dialect: str) -> Iterator[str 
     v4 = dialect == "v4"
     standard = _PART_KINDS[dialect]
     if v4 and content == {} and role != "latest_reminder":
-        return  # it is read as what can be walked through
+        return  # it is accepted as an empty iterable
     parts = server.list_at(content, path)
     if not parts and not v4:
         raise server_refusal(path, "found an empty list, expected a part")
@@ -246,18 +247,18 @@ def _without_billing(part: str) -> str | None:
 
 
 def _arguments(arguments: object, path: str) -> Object:
-    """The arguments as Python reads them. What is no JSON object is lost without a word."""
+    """The arguments as Python reads them. Anything but a JSON object is lost silently."""
     value = maybe_json(server.text_at(arguments, path))
     return value if isinstance(value, dict) else {}
 
 
-# Where the prompt is vLLM's own.
+# The parts of the prompt that only vLLM writes.
 
 
 def _with_asking_systems(
     prompt: Prompt, messages: Sequence[Object], thinking: bool, drop: bool
 ) -> str:
-    """The prompt with a header after each system turn that an answer, or nothing, follows."""
+    """The prompt with a header after each system turn that is last or that an answer follows."""
     dropping = thinking and drop and not any(message.get("tools") for message in messages)
     asking = ("user", "tool", "developer")
     last = max((n for n, m in enumerate(messages) if m["role"] in asking), default=-1)
