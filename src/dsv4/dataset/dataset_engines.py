@@ -1,7 +1,7 @@
-"""Where chunks are encoded: in this process, in several, or on Ray. Results come back in the order
-of the input.
+"""The engines that encode chunks: this process, several processes, or Ray. Results come back in
+the order of the input.
 
-On Ray, a row is a chunk, pickled: as columns, Arrow would give every schema the fields of all
+On Ray, a row is a pickled chunk: in columns, Arrow would give every schema the fields of all
 others.
 """
 
@@ -25,8 +25,8 @@ from dsv4.dataset.dataset_reader import ChunkSize, InputChunk, InputPosition, re
 from dsv4.dataset.example_encoder import ChunkEncoder, EncodedChunk, EncodingJob
 from dsv4.errors import Error
 
-# Chunks for each worker that are read and not yet written: enough that none waits for a slow
-# neighbour, and a bound on memory.
+# The most chunks for each worker that are read but not yet written: enough that no worker waits for
+# a slow one, and a bound on memory.
 CHUNKS_PER_WORKER = 4
 
 
@@ -64,7 +64,7 @@ def encode_in_processes(
 
 @contextmanager
 def _interrupts_blocked() -> Iterator[None]:
-    """Processes that are started in here ignore Ctrl-C: only this process handles it."""
+    """Processes that are started inside ignore Ctrl-C: only this process handles it."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -87,7 +87,7 @@ def _start_worker(job: EncodingJob) -> None:
 
 
 def _end_with_parent() -> None:
-    """Exits with the parent: after a kill, workers would wait for ever."""
+    """Exits with the parent: otherwise workers would wait forever after a kill."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
@@ -101,10 +101,10 @@ def _encode_in_worker(chunk: InputChunk) -> EncodedChunk:
 # On Ray Data: one task reads, one for each core encodes, this process writes.
 
 
-# Blocks of rows are what Ray hands out, so they must not be much larger than a chunk.
+# Ray hands out blocks of rows, so blocks must not be much larger than a chunk.
 RAY_BLOCK_BYTES = 1 << 20
-# Reading takes little of a core. A share of its own keeps Ray from making reading and encoding one
-# task, which no second core could help with.
+# Reading takes little of a core. A separate share keeps Ray from merging reading and encoding into
+# one task, which could not use a second core.
 RAY_READING_CPUS = 0.01
 
 
@@ -116,7 +116,7 @@ def encode_on_ray(
     if not ray.is_initialized():  # joins the cluster that `RAY_ADDRESS` names, or starts Ray here
         try:
             ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
-        except Exception as error:  # of any class: what does not start says so in its own way
+        except Exception as error:  # of any class, depending on what failed
             first_line = str(error).strip().partition("\n")[0] or type(error).__name__
             raise DatasetError(f"Ray did not start: {first_line}") from None
     logging.getLogger("ray.data").setLevel(logging.ERROR)
@@ -153,7 +153,7 @@ def encode_on_ray(
 
 
 class ArrowTable(Protocol):
-    """What is read of an Arrow table."""
+    """The method of an Arrow table that is used here."""
 
     def to_pylist(self) -> list[dict[str, Any]]: ...
 
@@ -166,7 +166,7 @@ def _ray_failure(error: Exception) -> DatasetError:
     return DatasetError(f"Ray: {problem[-1]}")
 
 
-# In Ray's tasks. What fails there is passed on in a row: Ray would print pages about an exception.
+# In Ray's tasks. Errors are passed on in a row: Ray would print pages about an exception.
 
 
 def _read_in_ray(
@@ -205,7 +205,7 @@ def _encoded_chunks(table: ArrowTable) -> Iterator[EncodedChunk]:
 
 
 def _arrow_table(chunks: Sequence[InputChunk | EncodedChunk | DatasetError]) -> ArrowTable:
-    """A row for each, pickled."""
+    """A table with a row for each item, pickled."""
     arrow = pyarrow()
     rows = arrow.array([pickle.dumps(chunk) for chunk in chunks], arrow.large_binary())
     table: ArrowTable = arrow.table({_COLUMN: rows})

@@ -28,7 +28,7 @@ class DatasetError(Error):
 
 
 class BadLine(DatasetError):
-    """A line that is not a conversation, or that cannot be encoded. Its text says where."""
+    """A line that is not a conversation, or that cannot be encoded. The message says where."""
 
 
 class Interrupted(KeyboardInterrupt):
@@ -61,7 +61,7 @@ def ray_with_data() -> Any:
 
 
 def training_packages(purpose: str) -> SimpleNamespace:
-    """What a trainer's loader needs, by the names of the packages."""
+    """The packages that a trainer's loader needs, by their names."""
     names = ("torch", "tokenizers", "datasets", "transformers", "trl")
     return SimpleNamespace(**{name: _extra(name, purpose, "training") for name in names})
 

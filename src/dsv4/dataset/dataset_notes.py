@@ -1,5 +1,5 @@
-"""What a run counts of its data and says at its end: what the format leaves out, and what a trainer
-should know before training on it. Each kind with how often, and where it was first.
+"""Notes that a run takes of its data and reports at its end: omissions of the format, and facts to
+know before training on it. Each kind has a count and the place where it was first found.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ UNKNOWN_MODEL, OTHER_RELEASE, UNOPENED = "unknown_model", "other_release", "turn
 EMPTY_FILE, UNANSWERED = "empty_file", "unanswered"
 CONTEXT, MOVED = "messages_in_context", "moved_blocks"
 
-# Before the name of a field that nothing reads.
+# Stands before the name of a field that nothing reads.
 UNREAD = "unread "
 
-# What a prompt calls an omission -> its kind.
+# A prompt's name for an omission -> its kind.
 KINDS_OF_OMISSIONS = {
     "vanished": LEFT_MESSAGE,
     "old_reasoning": LEFT_REASONING,
@@ -30,14 +30,14 @@ KINDS_OF_OMISSIONS = {
 
 
 class NotedLines(NamedTuple):
-    """How often something was found, and in which line first."""
+    """The number of times that something was found, and the first line with it."""
 
     times: int
     first: str
 
 
 class LineNotes(dict[str, NotedLines]):
-    """What was found in lines, by kind."""
+    """The findings in lines, by kind."""
 
     def add(self, kind: str, place: str, count: int = 1) -> None:
         if count:
@@ -54,17 +54,17 @@ class LineNotes(dict[str, NotedLines]):
 # Lines that occur more than once.
 
 HASH_BYTES = 8
-# Up to this many lines are compared all; of more, every second one, every fourth, by their hash.
+# Up to this many lines, all are compared; beyond, every second, then every fourth, by their hash.
 MOST_COMPARED = 1 << 18
 
 
 def line_hash(line: bytes) -> bytes:
-    """What a line is compared by."""
+    """The hash by which a line is compared with others."""
     return blake2b(line.strip(), digest_size=HASH_BYTES).digest()
 
 
 class CopyCounter:
-    """Counts the lines that came before, in bounded memory."""
+    """Counts lines that occurred before, in bounded memory."""
 
     def __init__(self) -> None:
         self.notes: LineNotes = LineNotes()
@@ -72,13 +72,13 @@ class CopyCounter:
         self._step = 1
 
     def add_chunk(self, hashes: bytes, name: str, first: int) -> None:
-        """Takes in a chunk: the hash of each of its lines, zeros for a line that does not count."""
+        """Adds a chunk: the hash of each of its lines, zeros for a line that does not count."""
         for n in range(0, len(hashes), HASH_BYTES):
             if any(hash := hashes[n : n + HASH_BYTES]):
                 self.add(hash, f"{name}:{first + n // HASH_BYTES}")
 
     def add(self, hash: bytes, place: str) -> None:
-        """Takes in a line."""
+        """Adds a line."""
         number = int.from_bytes(hash, "big")
         if number % self._step:
             return

@@ -38,10 +38,10 @@ def _shared(default: object = None) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class DatasetOptions:
-    """How conversations become training examples.
+    """Options that turn conversations into training examples.
 
     `thinking`, `effort`, `dialect`, `tools`, `drop_thinking` and `bos` are those of `dsv4.Request`,
-    `task` goes on every last message; where one is None, each line decides. `rules` are those of
+    `task` is set on every last message; if one is None, each line decides. `rules` are those of
     `dsv4.api.read`.
     """
 
@@ -175,7 +175,7 @@ def _check_type(name: str, value: object, kind: object) -> None:
         raise DatasetError(f"{name}: found {short_repr(value)}, expected the name of one")
 
 
-_NAMES = ("policy", "column")  # other names are looked up in tables
+_NAMES = ("policy", "column")  # names that are not looked up in tables
 OPTION_TYPES: dict[str, Any] = get_type_hints(DatasetOptions)
 DatasetOptions.__doc__ = f"{DatasetOptions.__doc__}\n" + "\n".join(
     f"    - `{field.name}`: {field.metadata['help']}"

@@ -1,4 +1,4 @@
-"""Pictures that a line names as files: they lie below the folder of the input."""
+"""Pictures that a line names as files, which must be below the folder of the input."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def picture_folder(input: str) -> str | None:
 
 
 def picture_size(record: Mapping[str, Any], folder: str | None) -> tuple[int, int] | None:
-    """The size of a picture that is a file, None where its record names none.
+    """The size of a picture that is a file; None if its record does not name one.
 
-    Raises an `ImageError` for a file that is not there, or not below the folder.
+    Raises an `ImageError` for a file that is missing, or not below the folder.
     """
     path = _maybe_path(record, folder)
     if path is None:
@@ -36,8 +36,8 @@ def picture_size(record: Mapping[str, Any], folder: str | None) -> tuple[int, in
 
 
 def picture_address(record: Mapping[str, Any], folder: str | None) -> str:
-    """Where a trainer finds a picture, wherever it runs from: the whole path of a file, or a
-    `data:` address, labelled by what its bytes are."""
+    """An address at which a trainer finds a picture from any directory: the whole path of a file,
+    or a `data:` address, labelled with the type of its bytes."""
     path, data = _maybe_path(record, folder), image_bytes(record)
     if path is not None:
         return path
@@ -47,7 +47,7 @@ def picture_address(record: Mapping[str, Any], folder: str | None) -> str:
 
 
 def _maybe_path(record: Mapping[str, Any], folder: str | None) -> str | None:
-    """The path of a picture that is a file. Raises where it is not below the folder."""
+    """The path of a picture that is a file. Raises if it is not below the folder."""
     address = maybe_address(record)
     if folder is None or address is None or "://" in address:
         return None

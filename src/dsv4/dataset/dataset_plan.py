@@ -1,4 +1,4 @@
-"""A run as it is planned: its files and options, what follows from them, and the checks that need
+"""The plan of a run: its files and options, values that follow from them, and the checks that need
 no input.
 """
 
@@ -42,7 +42,7 @@ def is_file(path: str) -> bool:
 
 
 def is_same_path(path: str, other: str) -> bool:
-    """Whether two paths lead to one file, which may not be there yet."""
+    """Whether two paths lead to one file, which may not exist yet."""
     if os.path.exists(path) and os.path.exists(other):
         return os.path.samefile(path, other)
     return os.path.realpath(path) == os.path.realpath(other)
@@ -81,7 +81,7 @@ SMALL_INPUT = 500_000
 
 @dataclass(frozen=True)
 class DatasetPlan:
-    """A run: which files, and how. `check_plan` checks it."""
+    """A run: its files and options. `check_plan` checks it."""
 
     inputs: Sequence[str]
     output: str
@@ -89,7 +89,7 @@ class DatasetPlan:
 
     @classmethod
     def of(cls, inputs: object, output: object, options: DatasetOptions) -> DatasetPlan:
-        """The plan for files as a caller gives them."""
+        """The plan for files in any form that a caller may give."""
         target = option_path(output, "output")
         if options.format is not None:
             target = output_formats.path_with_ending(target, options.format)
@@ -121,7 +121,7 @@ class DatasetPlan:
 
     @property
     def _has_images(self) -> bool:
-        """Whether prompts may have images: by the dialect that is asked for, or the tokenizer's."""
+        """Whether prompts may have images: by the dialect in the options, or the tokenizer's."""
         wanted = self.options.dialect
         try:
             if wanted:
@@ -132,7 +132,7 @@ class DatasetPlan:
 
     @property
     def chunks(self) -> ChunkSize:
-        """How large chunks are: rows of several examples are packed within one."""
+        """The size of chunks: larger for packing, which is done within a chunk."""
         if self.options.pack is None:
             return DEFAULT_CHUNK_SIZE
         return ChunkSize(1 << 16, chunk_bytes_for_packing(self.options.pack), first=1 << 16)
@@ -148,7 +148,7 @@ class DatasetPlan:
 
 
 def check_plan(plan: DatasetPlan) -> None:
-    """Raises where two options do not go together, or with the output."""
+    """Raises if two options do not fit together, or do not fit the output."""
     options = plan.options
     if options.resume:
         _refuse(options, ["overwrite"], "found it with resume, expected one of them")
@@ -178,7 +178,7 @@ def check_plan(plan: DatasetPlan) -> None:
 
 
 def _refuse(options: DatasetOptions, names: Sequence[str], problem: str) -> None:
-    """Raises where one of some options is given."""
+    """Raises if one of these options is given."""
     for name in names:
         if getattr(options, name):
             raise DatasetError(f"{name}: {problem}")
@@ -190,7 +190,7 @@ def _check_trainer(plan: DatasetPlan, trainer: output_formats.Trainer) -> None:
     if trainer.packing is not None:
         _refuse(options, ["pack"], f"{start}, which packs examples itself ({trainer.packing})")
     if trainer.texts:
-        # Nothing is asked of rows of texts that only rows of ids have.
+        # Options that only apply to rows of ids are refused for rows of texts.
         _refuse(options, ["pack"], f"{start}, which computes ids itself")
         if plan.format_name == "parquet":
             problem = f"found .parquet for {options.trainer}, whose columns hold lists of texts"
@@ -223,7 +223,7 @@ def _check_lengths(options: DatasetOptions) -> None:
 
 
 def _check_answers(options: DatasetOptions) -> None:
-    """Checks that nothing is asked of pairs and labelled answers that only conversations have."""
+    """Checks that options only for conversations are not given for pairs or labelled answers."""
     kind = "preferences" if options.preferences else "kto"
     others = ["expand", "policy", "pack", "task"]
     if options.preferences:
@@ -237,7 +237,7 @@ def _check_answers(options: DatasetOptions) -> None:
 
 
 def _check_encoding(plan: DatasetPlan) -> None:
-    """Encodes a conversation that is known to be right."""
+    """Encodes a conversation that is known to be valid, so that wrong options raise."""
     options, tokenizer = plan.options, load_dataset_tokenizer(plan.tokenizer)
     weigher(plan.job.policy, ())
     prompt = options.overrides.on(Request([{"role": "user", "content": "Hi"}])).encode()
@@ -260,7 +260,7 @@ def check_files(plan: DatasetPlan) -> None:
 
 
 def _check_output_paths(plan: DatasetPlan) -> None:
-    """What is written must be none of what is read, nor one file twice."""
+    """Raises if a file is both read and written, or written twice."""
     inputs = [path for path in plan.inputs if path != "-"]
     outputs = [] if plan.output == "-" else [plan.output, *unfinished_files(plan.output)]
     for path in inputs:

@@ -1,6 +1,6 @@
 """Input files (JSON lines, plain or compressed; JSON arrays; Parquet) as chunks of conversations.
 
-A conversation stays the text that was in the file. Where a chunk ends depends only on the input:
+A conversation stays the text that was in the file. The end of a chunk depends only on the input,
 not on the number of workers, nor on where reading began. So an interrupted run continues with the
 same chunks.
 """
@@ -57,7 +57,7 @@ class JsonLinesSource:
             pass
 
     def lines(self, line: int, offset: int) -> Generator[bytes, None, None]:
-        """What follows the first `line` lines, which take `offset` bytes."""
+        """The lines after the first `line` lines, which take `offset` bytes."""
         with _open_decompressed(self.path) as file:
             if offset:
                 _skip(file, offset)
@@ -82,7 +82,7 @@ def _decompressed(raw: BinaryIO, path: str) -> BinaryIO:
 
 @contextmanager
 def _open_decompressed(path: str) -> Iterator[BinaryIO]:
-    """The bytes in a file. What cannot be read ends the run."""
+    """The bytes in a file. A file that cannot be read ends the run."""
     try:
         with input_files.open_input(path) as raw, _read_errors(path):
             yield _decompressed(raw, path)
@@ -146,8 +146,8 @@ def _zstd_blocks(raw: BinaryIO) -> Iterator[bytes]:
 
 
 class JsonArraySource(JsonLinesSource):
-    """One JSON array of conversations, whose elements are the lines; or JSON lines after all, under
-    a name that does not say so."""
+    """One JSON array of conversations, whose elements are the lines; or JSON lines under a name
+    that does not tell."""
 
     def lines(self, line: int, offset: int) -> Generator[bytes, None, None]:
         with _open_decompressed(self.path) as file:
@@ -176,8 +176,8 @@ class JsonArraySource(JsonLinesSource):
 
 
 class AgentSessionSource(JsonLinesSource):
-    """An agent's session file, whose conversations are the lines, and behind them what could not be
-    read: bad lines, because they may be missing in the conversations."""
+    """An agent's session file. Its conversations are the lines. Parts that could not be read follow
+    as bad lines, because they may be missing in the conversations."""
 
     def lines(self, line: int, offset: int) -> Generator[bytes, None, None]:
         with _open_decompressed(self.path) as file:
@@ -187,7 +187,7 @@ class AgentSessionSource(JsonLinesSource):
 
 
 def _is_agent_session(path: str) -> bool:
-    """Whether a file is an agent's. A pipe cannot be looked into first."""
+    """Whether a file is an agent's session. Pipes are not, as they cannot be read twice."""
     if not Path(path).is_file() or path.endswith((".gz", ".zst")):
         return False
     with input_files.open_input(path) as file:
@@ -195,7 +195,7 @@ def _is_agent_session(path: str) -> bool:
 
 
 def _is_conversation(value: object) -> bool:
-    """Whether a JSON value is meant as one: messages, or an object around them."""
+    """Whether a JSON value is meant as a conversation: messages, or an object around them."""
     if isinstance(value, dict):
         return not LINE_FIELDS.isdisjoint(value)
     return isinstance(value, list) and any(map(_has_role, value))
@@ -206,7 +206,7 @@ def _has_role(value: object) -> bool:
 
 
 class ParquetFile(Protocol):
-    """What is read of pyarrow's class of this name."""
+    """The members of pyarrow's class of this name that are used here."""
 
     metadata: Any
     num_row_groups: int
@@ -265,11 +265,11 @@ DatasetSource: TypeAlias = JsonLinesSource | ParquetSource
 
 
 class ChunkSize(NamedTuple):
-    """How large a chunk is: it ends with the line that reaches one of these.
+    """The size of a chunk: it ends with the line that reaches one of these limits.
 
-    The first chunks of a file are smaller: the first has `first` lines, and each as many as all
-    before it, up to `lines`. So the output begins soon, and little is lost where a small run is
-    stopped.
+    The first chunks of a file are smaller: the first has `first` lines, and each further one as
+    many as all before it, up to `lines`. So the output begins soon, and little is lost if a small
+    run is stopped.
     """
 
     lines: int = 256
@@ -277,7 +277,7 @@ class ChunkSize(NamedTuple):
     first: int = 8
 
     def lines_after(self, line: int) -> int:
-        """How many lines a chunk has that begins after this many."""
+        """The most lines of a chunk that begins after this many lines."""
         return min(self.lines, max(self.first, line))
 
 
@@ -285,7 +285,7 @@ DEFAULT_CHUNK_SIZE = ChunkSize()
 
 
 class InputPosition(NamedTuple):
-    """How far reading has got: the number of the file, and the lines and bytes read of it."""
+    """The position of reading: the number of the file, and the lines and bytes read of it."""
 
     file: int
     line: int = 0
@@ -296,7 +296,7 @@ INPUT_START = InputPosition(0)
 
 
 class InputChunk(NamedTuple):
-    """Lines of one file that follow each other, and the position after them."""
+    """Consecutive lines of one file, and the position after them."""
 
     name: str
     first: int

@@ -1,5 +1,5 @@
-"""A dataset run from its options to its summary: output opened, chunks put through an engine and
-written.
+"""A dataset run from its options to its summary: opens the output, passes chunks to an engine and
+writes them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from dsv4.version import __version__
 
 
 class Watcher:
-    """Receives the progress of a run. This one does nothing: override what is of interest."""
+    """Receives the progress of a run. This class does nothing: override the methods you need."""
 
     def begin(self, sizes: Sequence[int] | None, progress: Progress) -> None:
         """Called when a run starts or resumes. `sizes` are those of the inputs in bytes, if known;
@@ -65,19 +65,18 @@ Engine: TypeAlias = Callable[[InputPosition], Generator[EncodedChunk, None, None
 
 @dataclass(frozen=True, kw_only=True)
 class Summary(RunCounts):
-    """What a run has done. Counts (`conversations`, `tokens` and others) are of the whole output;
+    """The result of a run. Counts (`conversations`, `tokens` and others) are of the whole output;
     `seconds`, `conversations_per_second` and memory are those of this run.
 
     `rows` are those of the output, which may hold several `examples`. `trained` counts the tokens
     that are trained on, `answers` the answers for which thinking is opened, `bad` lines that were
-    left out. `notes` are what was found, by kind, each with its count and its first line: what the
-    format leaves out, examples that were cut or left out, answers without reasoning, copies.
-    `counts` says more, if it was asked for.
+    left out. `notes` are findings by kind, each with its count and its first line: omissions of the
+    format, examples that were cut or left out, answers without reasoning, copies. `counts` has more
+    details, if requested.
 
-    `resumed_nothing` says that an earlier run had completed the output, so that nothing was left to
-    do.
-    `worker_peak_mb` is the peak memory of each process, None where the system does not report it;
-    `main_peak_mb` that of the process that reads and writes.
+    `resumed_nothing` says that an earlier run had completed the output, so that there was nothing
+    to do. `worker_peak_mb` is the peak memory of each process, None where the system does not
+    report it; `main_peak_mb` that of the process that reads and writes.
     """
 
     seconds: float = 0.0
@@ -87,7 +86,7 @@ class Summary(RunCounts):
     resumed_nothing: bool = False
 
     def count(self, kind: str) -> int:
-        """How often something of a `kind` was found."""
+        """The number of findings of a `kind`."""
         return self.notes[kind].times if kind in self.notes else 0
 
 
@@ -163,7 +162,7 @@ def _megabytes(worker: WorkerMemory) -> float | None:
     return None if worker.peak is None else round(worker.peak / 1e6, 1)
 
 
-# The engine, the output, and what identifies the job.
+# The engine, the output, and the identity of the job.
 
 
 def _engine(plan: DatasetPlan) -> Engine:
@@ -207,7 +206,7 @@ def _open_sink(plan: DatasetPlan) -> Iterator[OutputSink]:
 
 
 def _job_identity(plan: DatasetPlan) -> dict[str, Any]:
-    """Everything that the output depends on, as the journal stores it."""
+    """All values that the output depends on, as the journal stores them."""
     options = {name: v for name, v in vars(plan.options).items() if name not in _NO_IDENTITY}
     identity = {
         "version": __version__,

@@ -1,4 +1,4 @@
-"""What a run measures: lengths of examples, tokens by field, peak memory of its processes."""
+"""Measurements of a run: lengths of examples, tokens by field, peak memory of its processes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def memory_of_this_process() -> WorkerMemory:
 
 
 def peak_memory() -> int | None:
-    # Linux's getrusage has what the parent held when it started this process as well.
+    # Linux's getrusage includes the memory of the parent when it started this process.
     try:
         with open("/proc/self/status", "rb") as file:
             return next(1024 * int(line.split()[1]) for line in file if line.startswith(b"VmHWM"))
@@ -51,8 +51,8 @@ class DatasetCounts:
     """Counts of examples, before they are packed.
 
     `histogram` counts examples by the next power of two of their length; `fields` counts tokens by
-    the part of a message that they came from; `trained` those that are trained on.
-    `longest` is the length of the longest example, and `longest_at` its file and line.
+    the part of a message that they came from; `trained` counts those that are trained on. `longest`
+    is the length of the longest example, and `longest_at` its file and line.
     """
 
     histogram: Counter[int] = field(default_factory=Counter)
@@ -88,7 +88,7 @@ class DatasetCounts:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON, for people: numbers with their shares."""
+        """The counts as JSON for people: numbers with their shares."""
         tokens = self.fields.total()
         return {
             "histogram": {f"<={most}": self.histogram[most] for most in sorted(self.histogram)},
@@ -102,20 +102,20 @@ class DatasetCounts:
 
     @classmethod
     def from_json(cls, saved: Mapping[str, Any]) -> DatasetCounts:
-        """Those whose fields the journal has."""
+        """The counts that the journal has saved."""
         histogram = Counter({int(most): count for most, count in saved["histogram"].items()})
         return cls(**{**saved, "histogram": histogram, "fields": Counter(saved["fields"])})
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunCounts:
-    """What a run, or a chunk of it, has come to.
+    """The counts of a run, or of a chunk of it.
 
     `rows` are those of the output, which may hold several `examples`. `trained` counts the tokens
     that are trained on, `answers` the answers for which thinking is opened, `bad` lines that were
-    left out. `notes` are what was found, by kind, each with its count and its first line: what the
-    format leaves out, examples that were cut or left out, answers without reasoning, copies.
-    `counts` says more, if it was asked for.
+    left out. `notes` are findings by kind, each with its count and its first line: omissions of the
+    format, examples that were cut or left out, answers without reasoning, copies. `counts` has more
+    details, if requested.
     """
 
     conversations: int = 0
@@ -129,7 +129,7 @@ class RunCounts:
     counts: DatasetCounts | None = None
 
     def plus(self: SomeCounts, later: RunCounts) -> SomeCounts:
-        """Both together; what only one of them has stays as it is here."""
+        """The sum of both; fields that only this class has stay as they are here."""
         counts = self.counts or later.counts
         if self.counts is not None and later.counts is not None:
             counts = self.counts.plus(later.counts)

@@ -87,10 +87,10 @@ def zero_weight_messages(messages: Sequence[object]) -> set[int]:
 
 
 def training_mask(owned: AttributedIds, weigh: Weigh, skipped: Container[int | None]) -> list[int]:
-    """1 for each token that is trained on: by its piece, and not in a message that is skipped."""
+    """A mask with 1 for each token that is trained on: by its piece, except in skipped messages."""
     mask = [0] * len(owned.ids)
     for start, end, piece in owned:
-        # No model writes an image, whatever a policy says of its place.
+        # No model writes an image, whatever a policy says about that place.
         if weigh(piece) and piece.field != "image" and piece.message not in skipped:
             mask[start:end] = [1] * (end - start)
     # The first token has no context to predict it from: in batches without padding, another
@@ -104,8 +104,8 @@ def training_mask(owned: AttributedIds, weigh: Weigh, skipped: Container[int | N
 
 class EncodedChunk(NamedTuple):
     """The result of a chunk: `data` are the bytes for the output. `name` and `first` are the file
-    and the first line that it was read from, `hashes` those of its lines, `bad` why lines were left
-    out."""
+    and the first line that it was read from, `hashes` those of its lines, `bad` the reasons why
+    lines were left out."""
 
     name: str
     first: int
@@ -120,7 +120,7 @@ class EncodedChunk(NamedTuple):
 
 @dataclass(frozen=True)
 class EncodingJob:
-    """Everything that a worker needs: the options, and what follows from them.
+    """All that a worker needs: the options, and values that follow from them.
 
     `layout` names the columns of the output. `engine` is the tokenizer's. `images` says whether
     rows have a column for images.
@@ -142,9 +142,9 @@ class EncodingJob:
 
 
 class _Draft(NamedTuple):
-    """An example before it is a row, and what it was encoded from.
+    """An example before it becomes a row, with the request and prompt that it was encoded from.
 
-    `owned` goes on after the last of `ids` where the example was cut.
+    If the example was cut, `owned` continues after the last of `ids`.
     """
 
     ids: list[int]
@@ -156,8 +156,8 @@ class _Draft(NamedTuple):
 
 @dataclass
 class _ChunkTally:
-    """Counts of a chunk, and the place of the line that is being read, with the folder that
-    pictures of it may be in."""
+    """Counts of a chunk, the place of the line that is being read, and the folder in which its
+    pictures may be."""
 
     place: str = ""
     line: bytes = b""
@@ -172,7 +172,7 @@ class _ChunkTally:
         self.notes.add(kind, self.place, count)
 
     def note_line(self, kind: str) -> None:
-        """Notes something of which lines are counted, however many answers a line has."""
+        """Notes something once for each line, however many answers the line has."""
         if kind not in self.of_line:
             self.of_line.add(kind)
             self.note(kind)
@@ -229,7 +229,7 @@ class ChunkEncoder:
         )
 
     def _packed(self, examples: Sequence[OutputRow]) -> Sequence[OutputRow]:
-        """The examples as they are written: packed, if that was asked for."""
+        """The examples as they are written: packed, if requested."""
         if self.job.options.pack is None:
             return examples
         single = [example for example in examples if isinstance(example, TrainingExample)]
@@ -270,7 +270,7 @@ class ChunkEncoder:
         return rows
 
     def _count_answers(self, row: OutputRow, tally: _ChunkTally) -> None:
-        """Counts the answers for which thinking is opened, and those that close it at once."""
+        """Counts the answers for which thinking is opened, and those that close it immediately."""
         ids, mask, at = row.ids, row.mask, -1
         start, end = self._thinking_ids
         for _ in range(ids.count(start)):
@@ -290,7 +290,7 @@ class ChunkEncoder:
         fields = [*request.ignored, *server_fields(request.body), *unread_inside(request.body)]
         for place in fields:
             name = place.rpartition(".")[2]
-            if _is_weight_of_answer(place, request.body):  # the mask tells
+            if _is_weight_of_answer(place, request.body):  # the mask uses it
                 continue
             if OF_TRAINING.search(name) and "unread_field" not in self.job.options.ignore:
                 problem = f"{place}: found a field of this name, which is not understood"
@@ -299,8 +299,8 @@ class ChunkEncoder:
         return request.request
 
     def _checked(self, request: Request, tally: _ChunkTally) -> Prompt:
-        """The prompt. Raises where `check --for training` has an error that is not to be ignored,
-        and notes what is no error."""
+        """The prompt. Raises if `check --for training` has an error that is not ignored; other
+        findings are noted."""
         prompt = self._with_sizes(request.encode(), tally)
         conversation = CheckedConversation(request, prompt)
         answers = list(conversation.of_role("assistant"))
@@ -332,8 +332,8 @@ class ChunkEncoder:
         answers: Sequence[tuple[int, Mapping[str, Any]]],
         tally: _ChunkTally,
     ) -> None:
-        """Raises for an answer without anything in it, and for one in which a text stands for what
-        could not be read."""
+        """Raises for an empty answer, and for one in which a text stands for a part that could not
+        be read."""
         for index, message in answers:
             text, place = conversation.texts[index], ("messages", index)
             if not _says_something(message, text):
@@ -343,18 +343,18 @@ class ChunkEncoder:
                 raise EncodeError(place, problem)
 
     def _omit(self, prompt: Prompt, parts: Sequence[_Draft], tally: _ChunkTally) -> None:
-        """Notes what a prompt leaves out, and what each of several parts of it does."""
+        """Notes the omissions of a prompt, except those that only some of its parts have."""
         for omission in prompt.dropped:
             index, name, rule = omission
             with_it = [part.prompt for part in parts if index < len(list(part.request.messages))]
-            # Of a weight the mask tells.
+            # The mask uses the weight.
             if name != "weight" and all(omission in each.dropped for each in with_it):
                 tally.note(dataset_notes.KINDS_OF_OMISSIONS.get(rule, dataset_notes.LEFT_FIELD))
 
-    # Examples before they are rows.
+    # Examples before they become rows.
 
     def _drafts(self, line: LineConversation, tally: _ChunkTally) -> Iterator[_Draft]:
-        """The examples in a line, however long they are."""
+        """The examples in a line, of any length."""
         with _locations_of(line):
             request = self._request(line, tally)
             whole = self._checked(request, tally)
@@ -370,7 +370,7 @@ class ChunkEncoder:
             yield from drafts
 
     def _expanded(self, request: Request, tally: _ChunkTally) -> Iterator[_Draft]:
-        """Each stretch of the model's turns as it was sampled."""
+        """An example for each run of the model's turns, as it was sampled."""
         messages = list(request.messages)
         for start, end, owned in sampled_stretches(self._tokenizer, request, messages):
             part = replace(request, messages=messages[:end])
@@ -382,14 +382,14 @@ class ChunkEncoder:
     def _draft(
         self, request: Request, prompt: Prompt, owned: AttributedIds, start: int | None = None
     ) -> _Draft:
-        """An example, of which the first message that is trained on is `start`; None where the
-        policy decides."""
+        """An example that is trained on from the message `start` on; if that is None, the policy
+        decides."""
         weigh = weigher(self.job.policy, owned.pieces) if start is None else model_from(start)
         mask = training_mask(owned, weigh, zero_weight_messages(list(request.messages)))
         return _Draft(owned.ids, mask, owned, request, prompt)
 
     def _fitting(self, draft: _Draft, tally: _ChunkTally) -> _Draft | None:
-        """The example if it is short enough, or what is left of it."""
+        """The example if it is short enough, otherwise its first part; None if it is left out."""
         most, length = self.job.max_length, len(draft.ids)
         if most is None or length <= most:
             return draft
@@ -404,13 +404,13 @@ class ChunkEncoder:
         return None
 
     def _cut_after_turn(self, draft: _Draft, most: int) -> _Draft:
-        """What there is up to the end of the last turn of the model that fits."""
+        """The example up to the end of the last turn of the model that fits."""
         eos = self._tokenizer.special_id(EOS)
         end = next((n for n in range(most, 0, -1) if draft.ids[n - 1] == eos), 0)
         return draft._replace(ids=draft.ids[:end], mask=draft.mask[:end])
 
     def _attributed(self, prompt: Prompt) -> AttributedIds:
-        """The ids of a prompt, with all tokens of its images where their ids are known."""
+        """The ids of a prompt, with all tokens of its images if their ids are known."""
         rule = prompt.dialect.image_rule
         expands = prompt.images and rule is not None and not rule.pairs_rows
         return self._tokenizer.attributed(prompt, images="expanded" if expands else "compact")
@@ -459,12 +459,12 @@ class ChunkEncoder:
         count = sum(piece.field == "image" for start, _, piece in draft.owned if start < end)
         return images[:count]
 
-    # Answers of their own: pairs of which one is better, and answers with a label.
+    # Separate answers: pairs of which one is better, and answers with a label.
 
     def _answers(
         self, value: object, carried: Mapping[str, Any], tally: _ChunkTally
     ) -> Iterator[AnswerExample]:
-        """The answers in a line, with their label if there is one; none that are too long."""
+        """The answers in a line, with their label if there is one; those too long are left out."""
         label: dict[str, bool] = {}
         if self.job.options.preferences:
             chosen, rejected, start = line_pair(value)
@@ -512,7 +512,7 @@ class ChunkEncoder:
 
 @contextmanager
 def _locations_of(line: LineConversation, name: str = "messages") -> Iterator[None]:
-    """Errors of a conversation, with their place in the line. `name` is where all of it is."""
+    """Gives errors of a conversation their place in the line. `name` is the place of all of it."""
     try:
         yield
     except EncodeError as error:
@@ -522,7 +522,7 @@ def _locations_of(line: LineConversation, name: str = "messages") -> Iterator[No
 
 
 class _EncodedSide(NamedTuple):
-    """One of two answers: its prompt, and what follows it, as ids and as text."""
+    """One of two answers: its prompt, and the answer after it, as ids and as text."""
 
     prompt: list[int]
     ids: list[int]
@@ -532,7 +532,7 @@ class _EncodedSide(NamedTuple):
 
 
 def _split_side(draft: _Draft, start: int) -> _EncodedSide:
-    """Parts a conversation where the model's first turn from the message `start` on begins."""
+    """Splits a conversation at the beginning of the model's first turn from `start` on."""
     owned, tokens, pieces = draft.owned, 0, 0
     for first, _, piece in owned:
         if piece.origin == "model" and (piece.message or 0) >= start:
@@ -552,7 +552,7 @@ def _split_side(draft: _Draft, start: int) -> _EncodedSide:
 
 
 def _check_texts(prompt: Prompt, side: _EncodedSide, eos: int) -> None:
-    """Raises where a trainer that reads texts would train on other tokens than those meant."""
+    """Raises if a trainer that reads texts would train on other tokens than intended."""
     if prompt.images:
         problem = f"found {len(prompt.images)} images, which the columns have no place for"
         raise DatasetError(f"{problem}: expected text, or no trainer")
@@ -565,7 +565,7 @@ def _check_texts(prompt: Prompt, side: _EncodedSide, eos: int) -> None:
 
 
 def _note_calls(conversation: CheckedConversation, tally: _ChunkTally) -> None:
-    """Notes calls of tools that there are not, and calls and results without each other."""
+    """Notes calls of undeclared tools, calls without results, and results without calls."""
     calls = conversation.calls
     if calls:
         declared = {tool.name for tool in conversation.tools}
@@ -575,7 +575,7 @@ def _note_calls(conversation: CheckedConversation, tally: _ChunkTally) -> None:
             tally.note(finding.kind)
 
 
-# What is seen: no white space, and none of the characters that only join or part others.
+# A visible character: not white space, nor one that only joins or separates others.
 _VISIBLE = re.compile(r"[^\s\u00ad\u200b-\u200f\u2060-\u2064\ufeff]")
 
 

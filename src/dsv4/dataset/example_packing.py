@@ -9,24 +9,24 @@ from dsv4.dataset.output_formats import TrainingExample
 
 # Chunks of this many rows leave at most one of them half empty.
 ROWS_PER_CHUNK = 64
-# How many bytes of a conversation make a token: rarely more.
+# The bytes of a conversation for each token: rarely more.
 BYTES_PER_TOKEN = 4
 MAX_CHUNK_BYTES = 1 << 24
 
 
 def chunk_bytes_for_packing(length: int) -> int:
-    """How large the chunks of an input are for rows of a length."""
+    """The size of an input's chunks, in bytes, for rows of a length."""
     return min(MAX_CHUNK_BYTES, max(1 << 20, ROWS_PER_CHUNK * length * BYTES_PER_TOKEN))
 
 
 def pack_examples(examples: Sequence[TrainingExample], length: int) -> list[TrainingExample]:
     """Rows of at most `length` tokens. No example may be longer.
 
-    The longest example goes first, each into the fullest row that has room for it. Rows come in
+    The longest example is placed first, each in the fullest row that has room for it. Rows come in
     the order of their first example, and so do the examples in a row.
     """
     rows: list[list[int]] = []
-    room: list[tuple[int, int]] = []  # what is left in each row, and which row it is; in order
+    room: list[tuple[int, int]] = []  # the free tokens of each row, and its number; sorted
     for n in sorted(range(len(examples)), key=lambda n: -len(examples[n].ids)):
         needed = len(examples[n].ids)
         at = bisect_left(room, (needed, -1))

@@ -5,7 +5,7 @@ In each format chunks follow each other, so that output can be truncated after a
 continued there. A Parquet file cannot be appended to: it is written when the run is complete.
 
 A column under a name that a trainer does not read is dropped silently, and then every token is
-trained on: so each trainer gets exactly its own columns. docs/training.md says what to tell it.
+trained on: so each trainer gets exactly its own columns. docs/training.md has its settings.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from dsv4.errors import short_repr
 
 
 class ColumnLayout(NamedTuple):
-    """The names of a row's columns. What is None is not written.
+    """The names of a row's columns. A column with the name None is not written.
 
     `positions` and `lengths` are those of rows that may hold several examples; `images` are written
-    where the dialect has any. `is_shifted` says that a label is the next token, which the trainer
-    would not look up itself.
+    if the dialect has any. `is_shifted` says that the label at a position is the next token,
+    because the trainer does not shift labels itself.
     """
 
     ids: str = "input_ids"
@@ -43,10 +43,10 @@ MASK_LAYOUT = ColumnLayout()
 
 
 class Trainer(NamedTuple):
-    """What a trainer reads: rows of a layout.
+    """The rows that a trainer reads, with their layout.
 
-    `packing` says how it packs examples itself, where it does not take rows that are packed.
-    `texts` are its columns if it computes ids itself, of texts and images.
+    `packing` says how it packs examples itself, if it does not take packed rows. `texts` are its
+    columns if it computes ids itself from texts and images.
     """
 
     layout: ColumnLayout
@@ -101,7 +101,7 @@ NUMBER_COLUMNS = (
 
 
 def trainer_named(name: str) -> Trainer:
-    """The trainer of a name."""
+    """The trainer with a name."""
     if not isinstance(name, str) or name not in TRAINERS:
         expected = ", ".join(TRAINERS)
         raise DatasetError(f"trainer: found {short_repr(name)}, expected one of {expected}")
@@ -109,11 +109,11 @@ def trainer_named(name: str) -> Trainer:
 
 
 def layout_for(name: str | None) -> ColumnLayout:
-    """The columns for a trainer, or for none in particular."""
+    """The columns for a trainer, or those for no particular trainer."""
     return MASK_LAYOUT if name is None else trainer_named(name).layout
 
 
-# The columns that say where a row came from, beside those copied from the input.
+# The columns with the origin of a row, besides those copied from the input.
 FILE, LINE = "file", "line"
 NO_COLUMNS: Mapping[str, Any] = MappingProxyType({})
 
@@ -125,9 +125,9 @@ ROW_GROUP_TOKENS = 1 << 22
 class TrainingExample(NamedTuple):
     """One row of output.
 
-    `carried` are columns of the input, by name; `layout` are the names of its own. `lengths` are
-    those of the examples in the row, where it may hold several. `images` are the records of its
-    images, in order; None where the dialect has none.
+    `carried` are columns of the input, by name; `layout` are the names of the row's own columns.
+    `lengths` are those of the examples in the row, if it may hold several. `images` are the records
+    of its images, in order; None if the dialect has none.
     """
 
     ids: list[int]
@@ -161,7 +161,7 @@ class TrainingExample(NamedTuple):
 
 
 class AnswerExample(NamedTuple):
-    """One row of answers to one prompt: two of which one is better, or one with a label.
+    """One row of answers to one prompt: two, one of them better; or one with a label.
 
     `answers` are ids and mask of each, by name; `carried` has the label too. `texts` are prompt and
     answers as text, and images, for a trainer that computes ids itself.
@@ -174,7 +174,7 @@ class AnswerExample(NamedTuple):
 
     @property
     def ids(self) -> list[int]:
-        """Every id once."""
+        """The ids of the prompt and of all answers."""
         return self.prompt + [id for ids, _ in self.answers.values() for id in ids]
 
     @property
@@ -200,10 +200,10 @@ OutputRow: TypeAlias = TrainingExample | AnswerExample
 
 
 class DatasetFormat(NamedTuple):
-    """How examples are written.
+    """A way to write examples.
 
     `to_bytes` encodes a chunk of examples. `check_packages` raises if a package is missing.
-    `finish` turns all chunks into the file of the output; None where the chunks are the output.
+    `finish` turns all chunks into the output file; None if the chunks are the output.
     """
 
     to_bytes: Callable[[Sequence[OutputRow]], bytes]
@@ -212,7 +212,7 @@ class DatasetFormat(NamedTuple):
 
 
 def format_by_ending(path: str) -> str | None:
-    """The format that the ending of a path names, if it does."""
+    """The format that the ending of a path names, if any."""
     return next((name for name in DATASET_FORMATS if path.endswith(f".{name}")), None)
 
 
@@ -226,7 +226,7 @@ def format_of_path(path: str) -> str:
 
 
 def path_with_ending(path: str, name: str) -> str:
-    """An output's path, with the ending of its format, which has this for its name."""
+    """An output's path, with the ending of the format with this name."""
     if not isinstance(name, str) or name not in DATASET_FORMATS:
         expected = ", ".join(DATASET_FORMATS)
         raise DatasetError(f"format: found {short_repr(name)}, expected one of {expected}")
@@ -237,7 +237,7 @@ _json = JSONEncoder(separators=(",", ":")).encode
 
 
 class _NumberTexts(dict[int, str]):
-    """Numbers as text: each is written once, and there are no more than ids and positions."""
+    """Numbers as text. Each is converted once: there are no more than ids and positions."""
 
     def __missing__(self, number: int) -> str:
         text = self[number] = f"{number:d}"
@@ -263,7 +263,7 @@ def json_lines(examples: Sequence[OutputRow]) -> bytes:
 
 
 def _gzip_lines(examples: Sequence[OutputRow]) -> bytes:
-    # The time is left out: the same input gives the same file.
+    # Without the time, so that the same input gives the same file.
     return gzip.compress(json_lines(examples), 6, mtime=0) if examples else b""
 
 
@@ -311,7 +311,7 @@ def _cell(value: object, column: str) -> Any:
 
 
 def _parquet_file(packed: BinaryIO, path: str) -> None:
-    """Arrow streams, one for each chunk, as one Parquet file."""
+    """Writes Arrow streams, one for each chunk, as one Parquet file."""
     groups = _row_groups(packed)
     first = next(groups, None)
     empty = pyarrow().schema([(name, _type_of(name)) for name in TrainingExample([], []).columns])
@@ -343,7 +343,7 @@ def _needs_nothing() -> None:
     pass
 
 
-# By the ending of the output's name.
+# Formats by the ending of the output's name.
 DATASET_FORMATS = {
     "jsonl": DatasetFormat(json_lines, _needs_nothing),
     "jsonl.gz": DatasetFormat(_gzip_lines, _needs_nothing),

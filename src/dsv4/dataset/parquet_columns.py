@@ -1,7 +1,7 @@
-"""Which columns of a Parquet file hold the conversations, and a row of it as a JSON line.
+"""The columns of a Parquet file that hold the conversations, and its rows as JSON lines.
 
-A row is a line: its columns are those fields that a line of JSON would have, whatever they are
-called, so that a line's reader reads, refuses or names each of them.
+A row is a line: its columns become the fields that a line of JSON would have, under any name, so
+that a line's reader reads, refuses or names each of them.
 
 Text is read as JSON. Lists are read only where that is exact: Parquet gives every row the same
 fields and fills gaps with nulls, so a schema or an object of arguments would no longer be as it
@@ -35,7 +35,7 @@ class ArrowField(Protocol):
 
 
 class ArrowType(Protocol):
-    """What is read of an Arrow type. Only lists have a `value_type`, only structs have fields."""
+    """An Arrow type, as far as it is used. Only lists have a `value_type`, only structs fields."""
 
     value_type: ArrowType
     num_fields: int
@@ -44,7 +44,7 @@ class ArrowType(Protocol):
 
 
 class ArrowSchema(Protocol):
-    """What is read of an Arrow schema."""
+    """An Arrow schema, as far as it is used here."""
 
     names: list[str]
 
@@ -54,9 +54,9 @@ class ArrowSchema(Protocol):
 
 
 class ConversationColumn(NamedTuple):
-    """The column of conversations, or all columns that a line is made of, where `kind` is "row".
+    """The column of conversations; or, if `kind` is "row", all columns that make up a line.
 
-    `kind` is else "text", or the field of a request that a list stands for: "messages", or
+    Otherwise `kind` is "text", or the field of a request that a list stands for: "messages", or
     ShareGPT's "conversations". `beside` are the other columns of the line, `carried` those that are
     copied to the output.
     """
@@ -91,13 +91,13 @@ def _line_around(text: str | bytes, fields: Mapping[str, Any]) -> bytes:
     try:
         value = parse_unambiguous_json(data.decode(), "")
     except (InputError, UnicodeDecodeError):
-        return data  # which is refused, with its place
+        return data  # it is refused later, with its place
     return _as_line(value if isinstance(value, dict) else {"messages": value}, fields)
 
 
 def _is_said_of_lines(column: str) -> bool:
-    """Whether a column beside whole requests says something about them. Others are notes of the
-    table: a number `n` is no option of a request."""
+    """Whether a column beside whole requests says something about them. Others belong to the table:
+    a number `n` is not an option of a request."""
     return column in LINE_FIELDS or OF_TRAINING.search(column) is not None
 
 
@@ -106,16 +106,16 @@ def _unread(column: str) -> str:
 
 
 def _as_line(body: Mapping[str, Any], fields: Mapping[str, Any]) -> bytes:
-    """A request with the columns beside it. Where both have a field, and they differ, that of the
-    column gets a name that nothing reads."""
+    """A request with the columns beside it. If both have a field with different values, the
+    column's gets a name that nothing reads."""
     names = {n: n if body.get(n, fields[n]) == fields[n] else _unread(n) for n in fields}
     line = {**{names[name]: value for name, value in fields.items()}, **body}
     return json.dumps(line, default=_text_of).encode()
 
 
 def _text_of(value: object) -> str:
-    """What JSON has no value for, as text: bytes as they are, with a surrogate, which no prompt may
-    have, for each that is none."""
+    """A value that JSON does not have, as text. Bytes are decoded as UTF-8; each invalid one
+    becomes a surrogate, which no prompt may have."""
     return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)
 
 
@@ -124,14 +124,14 @@ def _as_bytes(value: str | bytes) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    """A value of a column without what Arrow and pandas fill gaps with."""
+    """A value of a column without the nulls and NaN with which Arrow and pandas fill gaps."""
     return None if value != value else without_filled(value)
 
 
 def conversation_column(
     schema: ArrowSchema, wanted: str | None, carry: Sequence[str], name: str
 ) -> ConversationColumn:
-    """The column that was asked for, or the only one there can be."""
+    """The `wanted` column, or the only possible one."""
     kinds = {field.name: kind for field in schema if (kind := _kind(field.type)) is not None}
     listed = ", ".join(kinds) or "none"
     if wanted is not None and wanted not in kinds:
@@ -152,14 +152,14 @@ def conversation_column(
     return ConversationColumn(found, kind, tuple(beside), carried)
 
 
-# What is read beside a column that was asked for.
+# The columns that are read beside a requested one.
 _BESIDE_A_COLUMN = ("tools", *SYSTEM_FIELDS)
-# The fields of lines and requests. Those that nothing reads need not be exact.
+# The fields of lines and requests that must be exact. Fields that nothing reads need not be.
 _READ = LINE_FIELDS.union(*FIELDS_READ.values()) - {"metadata"}
 
 
 def _as_rows(schema: ArrowSchema, kinds: Mapping[str, str], name: str) -> str | None:
-    """The first field of a line that each row is; None where one column has all of it."""
+    """The first field of a line if each row is a line; None if one column holds all of it."""
     if (picture := next((n for n in PICTURE_FIELDS if n in schema.names), None)) is not None:
         problem = "pictures are read where the messages have them: choose a column (--column)"
         raise DatasetError(f"{name}: column {picture}: {problem}")
@@ -168,15 +168,15 @@ def _as_rows(schema: ArrowSchema, kinds: Mapping[str, str], name: str) -> str | 
 
 
 def _only_column(kinds: Mapping[str, str]) -> str | None:
-    """The only column of messages, or else of texts, if there is one."""
+    """The only column of messages, otherwise of texts, if there is exactly one."""
     lists = [name for name, kind in kinds.items() if kind != "text"]
     only = lists or list(kinds)
     return only[0] if len(only) == 1 else None
 
 
 def _kind(type: ArrowType) -> str | None:
-    """What a column has, if these can be conversations: text, or a list of messages under one of
-    the names that it has in a request."""
+    """The kind of a column that may hold conversations: "text", or the name that a list of messages
+    has in a request. None for other columns."""
     names = _names_in(type.value_type) if _is_list(type) else set()
     if {"from", "value"} <= names:
         return "conversations"
@@ -203,7 +203,7 @@ def _is_list(type: ArrowType) -> bool:
     return bool(is_list and types.is_struct(type.value_type))
 
 
-# What the caller chooses the fields of.
+# Objects whose fields the caller chooses.
 _FREE_FORM_FIELDS = {
     "arguments",
     "parameters",
@@ -216,7 +216,7 @@ _FREE_FORM_FIELDS = {
 
 
 def _refuse_inexact(schema: ArrowSchema, columns: Iterable[str], name: str) -> None:
-    """Raises for columns in which something is no longer as it was written."""
+    """Raises for columns in which a value is no longer as it was written."""
     for column in columns:
         if (place := _free_form_struct(schema.field(column))) is not None:
             merged = "Parquet gives it the fields of all rows, so it is not as it was written"
@@ -226,7 +226,7 @@ def _refuse_inexact(schema: ArrowSchema, columns: Iterable[str], name: str) -> N
 
 
 def _free_form_struct(field: ArrowField, path: str = "") -> str | None:
-    """The place in a column of what may have other fields than it was written with, if any."""
+    """The place in a column of an object that may have gained fields, if any."""
     types, type, place = pyarrow().types, field.type, f"{path}.{field.name}".removeprefix(".")
     while types.is_list(type) or types.is_large_list(type):
         type = type.value_type

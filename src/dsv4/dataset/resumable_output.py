@@ -3,8 +3,8 @@
     OUT.partial   what has been written so far
     OUT.journal   the job, the position in the input, and how much of OUT.partial belongs to it
 
-The journal is written after the output that it describes. A run that ended anywhere continues
-from the journal: whatever the partial file holds beyond it is cut off and encoded again.
+The journal is written after the output that it describes. A run that ended anywhere continues from
+the journal: anything that the partial file holds beyond it is cut off and encoded again.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SECONDS_BETWEEN_JOURNAL_ENTRIES = 0.25
 
 @dataclass(frozen=True, kw_only=True)
 class Progress(RunCounts):
-    """How much has been read and written."""
+    """The amount that has been read and written."""
 
     after: InputPosition = INPUT_START
     size: int = 0
@@ -50,7 +50,7 @@ class Progress(RunCounts):
 
     @classmethod
     def from_json(cls, saved: Mapping[str, Any]) -> Progress:
-        """What the journal has."""
+        """The progress that the journal has saved."""
         notes = {kind: NotedLines(*noted) for kind, noted in saved["notes"].items()}
         counts = saved["counts"] and DatasetCounts.from_json(saved["counts"])
         after = InputPosition(*saved["after"])
@@ -58,7 +58,7 @@ class Progress(RunCounts):
 
 
 class OutputSink:
-    """Output to stdout, a pipe or a device: nothing of it can be resumed. Others do more."""
+    """Output to stdout, a pipe or a device, which cannot be resumed. Subclasses do more."""
 
     def __init__(self, file: BinaryIO | FileIO, name: str) -> None:
         self.progress = Progress()
@@ -80,7 +80,7 @@ class OutputSink:
         """Completes the output."""
 
     def stop(self) -> int:
-        """Ends before the end. Returns how many conversations need not be encoded again."""
+        """Stops early. Returns how many conversations need not be encoded again."""
         return 0
 
 
@@ -134,7 +134,7 @@ class ResumableSink(OutputSink):
             raise DatasetError(f"{self._path}: {problem}: {ways}")
 
     def _refuse_finished(self) -> None:
-        """Raises if the output is there already: it may have taken days."""
+        """Raises if the output exists already: it may have taken days."""
         if os.path.exists(self._path):
             self.close()
             for path in (self._partial, self._journal):
@@ -157,7 +157,7 @@ class ResumableSink(OutputSink):
         self._journaled_at = monotonic()
 
     def finish(self) -> None:
-        """Gives the output its name. Whatever this is stopped in, resuming completes it."""
+        """Gives the output its name. If this is stopped at any point, resuming completes it."""
         if self._open is not None:
             self.progress: Progress = replace(self.progress, complete=True)
             self._write_journal()
@@ -167,7 +167,7 @@ class ResumableSink(OutputSink):
             os.unlink(self._journal)
 
     def stop(self) -> int:
-        # No files are left where nothing was done.
+        # If nothing was done, no files are left.
         if not self.progress.conversations:
             self.close()
             os.unlink(self._partial)
@@ -224,14 +224,14 @@ class ResumableSink(OutputSink):
 
 
 def unfinished_files(path: str) -> tuple[str, str]:
-    """The files beside an output until it is complete: the partial output and the journal."""
+    """The files beside an unfinished output: the partial output and the journal."""
     return f"{path}.partial", f"{path}.journal"
 
 
 def _open_and_lock(partial: str, path: str) -> FileIO:
-    """The file of a run, which no other run writes."""
+    """The file of a run, locked so that no other run writes it."""
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0)
-    # Without a buffer: what a full disk refused must not be tried again on closing.
+    # Without a buffer: data that a full disk refused must not be written again on closing.
     file = FileIO(os.open(partial, flags, 0o666), "r+")
     try:
         _lock(file, path)
@@ -267,7 +267,7 @@ def _journal_entry(journal: str) -> dict[str, dict[str, Any]] | None:
 
 
 def _write_atomically(path: str, text: str) -> None:
-    """Writes a file that is there as it was, or whole."""
+    """Writes a file so that it has either its old content or all of the new one."""
     new = f"{path}.new"
     try:
         with open(new, "w", encoding="utf-8") as file:
@@ -289,7 +289,7 @@ def _is_same_file(file: FileIO, path: str) -> bool:
 
 
 def _lock(file: FileIO, path: str) -> None:
-    """Two runs that write one output would spoil it. The lock goes when the process does."""
+    """Locks a file: two runs would spoil an output. The lock ends with the process."""
     try:
         import fcntl
     except ImportError:
@@ -302,7 +302,7 @@ def _lock(file: FileIO, path: str) -> None:
 
 @contextmanager
 def write_errors(name: str) -> Iterator[None]:
-    """Errors of the system when a file is written end the run, but for a reader that has gone."""
+    """Turns system errors in writing a file into `DatasetError`, except a closed pipe."""
     try:
         yield
     except BrokenPipeError:
@@ -312,7 +312,7 @@ def write_errors(name: str) -> Iterator[None]:
 
 
 class RejectsFile:
-    """The file of bad lines, if there is one. A resumed run truncates it to where it was."""
+    """The file of bad lines, if there is one. A resumed run truncates it to its earlier size."""
 
     def __init__(self, path: str | None, begin: Progress) -> None:
         self._path = path

@@ -1,7 +1,7 @@
-"""A proof of an output file: what TRL's own loader makes of its rows, beside the rows.
+"""A proof of an output file: its rows compared with those that TRL's own loader loads.
 
-What is proved is the loader: which columns it reads, what it cuts, how it pads a batch. No model is
-trained, and none is downloaded.
+It proves how the loader treats the file: which columns it reads, what it cuts, how it pads a batch.
+No model is trained, and none is downloaded.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class LabelledIds(NamedTuple):
 
 
 class ProvedRow(NamedTuple):
-    """A row as the file has it, and as the trainer loads it, which may have padding behind it."""
+    """A row as in the file, and as the trainer loads it, perhaps with padding after it."""
 
     place: str
     written: LabelledIds
@@ -37,7 +37,7 @@ class ProvedRow(NamedTuple):
 
     @property
     def difference(self) -> tuple[int, str] | None:
-        """The index of the first token of which the trainer makes something else, and what."""
+        """The index of the first token that the trainer loads differently, and the difference."""
         pairs = zip_longest(zip(*self.written, strict=True), zip(*self.loaded, strict=True))
         for index, (written, loaded) in enumerate(pairs):
             if written is None and loaded[1] != IGNORED_LABEL:
@@ -51,10 +51,10 @@ class ProvedRow(NamedTuple):
 
 
 def prove(path: str) -> list[ProvedRow]:
-    """The first rows of a file, each beside what the trainer makes of it.
+    """The first rows of a file, each as written and as the trainer loads it.
 
-    Raises a `DatasetError` where a package or the file is missing, and a `BadLine` where a row has
-    no labels or the trainer refuses the file.
+    Raises a `DatasetError` if a package or the file is missing, and a `BadLine` if a row has no
+    labels or the trainer refuses the file.
     """
     packages = training_packages("--prove trl")
     if not os.path.isfile(path):
@@ -69,7 +69,7 @@ def prove(path: str) -> list[ProvedRow]:
             loaded = list(_loaded(packages, rows, folder))
     except BadLine:
         raise
-    except Exception as error:  # whatever a trainer raises: it does not take the file
+    except Exception as error:  # of any class: the trainer does not take the file
         problem = (str(error).strip() or type(error).__name__).partition("\n")[0]
         raise BadLine(f"{path}: trl cannot load it: {problem}") from None
     if len(loaded) != len(rows):
@@ -84,7 +84,8 @@ def _first_rows(datasets: Any, path: str) -> list[dict[str, Any]]:
 
 
 def _written(row: dict[str, Any], place: str) -> LabelledIds:
-    """What a row says is trained: by its labels, or by its mask, which a trainer may ignore."""
+    """The ids and labels of a row: its own labels, or those of its mask, which a trainer may
+    ignore."""
     ids, labels, mask = (row.get(name) or [] for name in ("input_ids", "labels", "loss_mask"))
     if not ids or len(labels or mask) != len(ids):
         found = ", ".join(row)
@@ -98,8 +99,8 @@ def _written(row: dict[str, Any], place: str) -> LabelledIds:
 
 
 def _loaded(packages: SimpleNamespace, rows: list[Any], folder: str) -> Iterator[LabelledIds]:
-    """The batches of an `SFTTrainer` with the settings that docs/training.md gives: those that it
-    evaluates, because it shuffles the ones that it trains on."""
+    """The rows in the batches of an `SFTTrainer` with the settings of docs/training.md. These are
+    the batches for evaluation, because the trainer shuffles those for training."""
     packed = "seq_lengths" in rows[0]
     size = {"per_device_eval_batch_size": 1 if packed else _BATCH}
     apart = {"output_dir": folder, "report_to": "none", "use_cpu": True, "bf16": False}
@@ -115,14 +116,14 @@ def _loaded(packages: SimpleNamespace, rows: list[Any], folder: str) -> Iterator
 
 
 def _smallest_model(transformers: Any) -> Any:
-    """A trainer is not made without a model. This one is never asked anything."""
+    """A tiny model, which is never used: a trainer cannot be created without one."""
     sizes = dict.fromkeys(("vocab_size", "hidden_size", "intermediate_size"), 8)
     config = transformers.LlamaConfig(**sizes, num_hidden_layers=1, num_attention_heads=1)
     return transformers.LlamaForCausalLM(config)
 
 
 def _smallest_tokenizer(packages: SimpleNamespace) -> Any:
-    """Nor without a tokenizer, of which it only takes the id of padding."""
+    """A tiny tokenizer, of which the trainer only uses the id of padding."""
     pad = str(PAD)
     words = packages.tokenizers.Tokenizer(packages.tokenizers.models.WordLevel({pad: 0}, pad))
     tokenizer = packages.transformers.PreTrainedTokenizerFast

@@ -24,8 +24,8 @@ from dsv4.tokens.masks import AttributedIds
 
 @dataclass(frozen=True)
 class PicturedExample:
-    """An example before it is rows of texts. `owned` may go on after the last of `ids`, where the
-    example was cut; `images` are addresses, in the order of the prompt."""
+    """An example before it becomes rows of texts. If it was cut, `owned` continues after the last
+    of `ids`; `images` are addresses, in the order of the prompt."""
 
     request: Request
     prompt: Prompt
@@ -42,7 +42,7 @@ class PicturedExample:
 
 
 def check_spelled_tokens(prompt: Prompt) -> None:
-    """Raises where a trainer that reads texts would take a text for a special token."""
+    """Raises if a trainer that reads texts would read a text as a special token."""
     if prompt.special_text:
         start, end = prompt.special_text[0]
         spelled = str(prompt)[start:end]
@@ -50,7 +50,7 @@ def check_spelled_tokens(prompt: Prompt) -> None:
         raise EncodeError(("messages",), problem)
 
 
-# TRL: what the model wrote at a stretch, after all that precedes it.
+# TRL: each run of the model's output as a completion, with everything before it as the prompt.
 
 
 def _completion_rows(example: PicturedExample) -> Iterator[AnswerExample]:
@@ -76,8 +76,8 @@ def _trained_stretches(mask: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 def _check_borders(owned: AttributedIds, token: int, count: int) -> None:
-    """Raises unless texts that are parted after `count` pieces have the ids of the whole: beside a
-    special token they do."""
+    """Raises unless texts that are split after `count` pieces have the same ids as the whole, which
+    holds next to a special token."""
     is_whole = (owned.ends[count - 1] if count else 0) == token
     if not is_whole or not any(piece.special for piece in owned.pieces[max(count - 1, 0) :][:2]):
         problem = "found a mask that begins or ends within a text"
@@ -91,7 +91,7 @@ def _joined(pieces: Sequence[Piece]) -> str:
 # ms-swift: messages, with a tag for each image.
 
 IMAGE_TAG = "<image>"
-# What ms-swift replaces wherever it stands in a text.
+# Tags that ms-swift replaces anywhere in a text.
 _TAGS = (
     IMAGE_TAG,
     "<video>",
@@ -193,7 +193,7 @@ def _weights_of_turns(example: PicturedExample) -> Mapping[int | None, set[int]]
 
 
 def _is_trained(weights: set[int], index: int) -> bool:
-    """Whether a turn is trained on. Raises where only a part of it is."""
+    """Whether a turn is trained on. Raises if only a part of it is."""
     if len(weights) > 1:
         problem = "found a turn of which only a part is trained on"
         raise EncodeError(("messages", index), f"{problem}: ms-swift trains on whole messages")
@@ -202,5 +202,5 @@ def _is_trained(weights: set[int], index: int) -> bool:
 
 RowWriter: TypeAlias = Callable[[PicturedExample], Iterator[AnswerExample]]
 
-# By the trainer that reads the rows.
+# Writers by the trainer that reads the rows.
 ROW_WRITERS: Mapping[str, RowWriter] = {"trl-vision": _completion_rows, "ms-swift": _message_row}
