@@ -1,4 +1,4 @@
-"""Why a prompt does not continue the sequence before it, in the words of `why_not_prefix`."""
+"""Explains why a prompt does not continue the sequence before it, as `why_not_prefix` puts it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _KINDS = {TOOLS: "tools_changed", DROPPED: "reasoning_dropped"}
 def explain_break(
     tokenizer: Tokenizer, old: Sequence[int], new: Sequence[int]
 ) -> BreakCause | None:
-    """Why the prompt `new` does not begin with `old`; None where they cannot be read. `tokenizer`
-    is that of the ids."""
+    """The reason why the prompt `new` does not begin with `old`; None if they cannot be read.
+    `tokenizer` is that of the ids."""
     try:
         before, now = (decode(tokenizer.prompt(ids)).request for ids in (old, new))
         difference = why_not_prefix(before.encode(), now.encode(), tokenizer)
-    except Error:  # malformed turns stand in prompts as they were sampled
+    except Error:  # malformed turns are in prompts as they were sampled
         return None
     return None if difference is None else _cause(difference, before, now)
 

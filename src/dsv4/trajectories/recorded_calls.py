@@ -1,5 +1,5 @@
-"""A call of a session, as the gateway records it: which ids the model was given, which it sampled,
-and what became of them.
+"""A call of a session, as the gateway records it: the ids that the model was given, those that it
+sampled, and how the call ended.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from dsv4.trajectories.routed_experts import RoutedExperts
 
-# How a call ended: by itself; at a limit; because the client left, or the backend failed; or it
-# has not ended: it is running, or the gateway was killed.
+# The end of a call: by itself; at a limit; because the client left, or the backend failed; or it
+# has not ended, because it is running or the gateway was killed.
 CallState: TypeAlias = Literal["finished", "cut", "left", "failed", "unfinished"]
 
-# What a trainer calls the weights: any text or number.
+# A trainer's name for the weights: any text or number.
 WeightsVersion: TypeAlias = str | int | float | None
 
 
@@ -33,19 +33,20 @@ class WeightsSpan(NamedTuple):
     end: int
 
 
-# The version of tokens of which it is not known whether they were sampled before or after a change.
+# The version of tokens that were sampled either before or after a change: it is unknown which.
 MIXED = "mixed"
 
 
 class WeightsChange(NamedTuple):
-    """From a moment on, the weights have another version."""
+    """A change of the weights to another version, at a moment."""
 
     at: float
     version: WeightsVersion
 
 
 class TokenArrivals(NamedTuple):
-    """When a call began, and when each of its sampled tokens came: those of one piece together."""
+    """The times at which a call began and each of its sampled tokens came; tokens of one piece
+    came together."""
 
     began: float
     times: Sequence[float]
@@ -53,8 +54,9 @@ class TokenArrivals(NamedTuple):
     def spans(
         self, version: WeightsVersion, changes: Iterable[WeightsChange]
     ) -> tuple[WeightsSpan, ...]:
-        """The versions of the tokens of a call that began with one. A token that came alone after
-        a change was sampled after it; of several that came together this is not known."""
+        """The versions of the tokens of a call that began with `version`. A token that came by
+        itself after a change was sampled after it; for several that came together this is
+        unknown."""
         spans: list[WeightsSpan] = []
         times, start = self.times, 0
         for at, following in changes:
@@ -73,7 +75,7 @@ class TokenArrivals(NamedTuple):
         return tuple(span for span in spans if span.start < span.end)
 
 
-# Bytes of an id in memory and in a store.
+# The number of bytes of an id in memory and in a store.
 ID_BYTES = array("I").itemsize
 
 
@@ -89,8 +91,8 @@ def picture_id(name: str) -> int:
 
 
 class RecordedPicture(NamedTuple):
-    """A picture in a prompt: its `name`, the `placeholder` that the model has for it, and its
-    size and tokens where they are known. `data` are its bytes, which are kept once."""
+    """A picture in a prompt: its `name`, the model's `placeholder` for it, and its size and tokens
+    if they are known. `data` are its bytes, which are kept once."""
 
     name: str
     placeholder: int
@@ -100,16 +102,16 @@ class RecordedPicture(NamedTuple):
     data: bytes | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The picture as JSON has it, without its bytes."""
+        """The picture as a value for JSON, without its bytes."""
         return {name: getattr(self, name) for name in ("name", "width", "height", "tokens")}
 
 
 class TokenRun(NamedTuple):
-    """Ids in a row that came about in the same way.
+    """Consecutive ids of the same origin.
 
-    `sampled` says that the engine chose them; otherwise they were written for it, as the opening
-    of a forced call is. `logprobs` has one number for each sampled id, None where the engine gave
-    none for it; it is None for ids that were written.
+    `sampled` says that the engine chose them; otherwise they were written for it, such as the
+    opening of a forced call. `logprobs` has one number for each sampled id, or None if the engine
+    gave none; it is None for ids that were written.
     """
 
     ids: Sequence[int]
@@ -130,20 +132,20 @@ class RecordedCall:
     """One completion of one call. A call with several choices is recorded once for each.
 
     - `id`, `number`: its name, and its place in the order in which the session's calls began.
-    - `prompt`, `base`: the prompt's ids, or where there is a `base`, those that come after it.
+    - `prompt`, `base`: the prompt's ids, or if there is a `base`, those that come after it.
     - `pictures`: those in the prompt, which has a `picture_id` for each.
-    - `runs`: what follows the prompt: ids that were sampled and ids that were written.
+    - `runs`: the ids after the prompt: those that were sampled and those that were written.
     - `state`, `delivered`: how it ended, and whether the client got all of it.
-    - `problem`: why it is not exact: empty where all ids and log-probabilities are known.
+    - `problem`: why it is not exact; empty if all ids and log-probabilities are known.
     - `weights`: the version of the weights at its start and at its end.
     - `spans`: the versions of the weights that sampled its tokens: as the engine says, or by when
       the tokens came.
-    - `arrivals`: when they came. A store makes spans of it, and does not keep it.
-    - `experts`: those that were chosen for its tokens, where the session asked for them.
-    - `digest`: that of the whole prompt, by `new_digest`; None where it was not recorded.
-    - `end_number`: its place in the order in which the session's calls ended; None where it has
-      not ended, or an older release kept it.
-    - `details`: everything else, as JSON has it: `protocol`, `model`, `sampling`, `finish`,
+    - `arrivals`: when they came. A store turns it into spans, and does not keep it.
+    - `experts`: those that were chosen for its tokens, if the session asked for them.
+    - `digest`: that of the whole prompt, by `new_digest`; None if it was not recorded.
+    - `end_number`: its place in the order in which the session's calls ended; None if it has not
+      ended, or an older release recorded it.
+    - `details`: all other values, as in JSON: `protocol`, `model`, `sampling`, `finish`,
       `started`, `first`, `ended`, `logprobs` (their kind), `repairs`, `message`, `reward`.
     """
 
@@ -176,7 +178,7 @@ class RecordedCall:
 
     @property
     def sampled(self) -> int:
-        """How many tokens were sampled."""
+        """The number of sampled tokens."""
         return sum(len(run.ids) for run in self.runs if run.sampled)
 
     @property
@@ -207,25 +209,25 @@ def unpacked_ids(data: bytes) -> array[int]:
 
 
 def new_digest() -> hashlib.blake2b:
-    """What a prompt is known by: a digest that its packed ids are added to."""
+    """The digest that identifies a prompt; its packed ids are to be added to it."""
     return hashlib.blake2b(digest_size=16)
 
 
 class SessionSeal(NamedTuple):
-    """What a session is known by once it is closed: how many tokens were `sampled` in it, and the
-    `sha256` of their ids, 4 bytes each with the lowest first, in the order in which calls ended."""
+    """The fingerprint of a closed session: how many tokens were `sampled` in it, and the `sha256`
+    of their ids, 4 bytes each with the lowest first, in the order in which calls ended."""
 
     sampled: int
     sha256: str
 
     def to_json(self) -> dict[str, Any]:
-        """The seal as JSON has it."""
+        """The seal as a value for JSON."""
         return {"sampled_tokens": self.sampled, "sha256": self.sha256}
 
 
 def seal_of(calls: Iterable[RecordedCall]) -> SessionSeal | None:
-    """The seal of a session with these calls; None where an older release kept one of them, of
-    which it is not known when it ended."""
+    """The seal of a session with these calls; None if an older release recorded one of them, so
+    that it is unknown when it ended."""
     ended = [call for call in calls if call.state != "unfinished"]
     digest, sampled = hashlib.sha256(), 0
     if any(call.end_number is None for call in ended):
@@ -245,11 +247,11 @@ def _little_endian(ids: Iterable[int]) -> bytes:
     return values.tobytes()
 
 
-# In a store: a head in JSON, and the numbers as bytes, which take a tenth of the time.
+# The form in a store: a head in JSON, and the numbers as bytes, which take a tenth of the time.
 
 
 class PackedCall(NamedTuple):
-    """A call as a store keeps it: `numbers` are log-probabilities, and the experts after them."""
+    """A call as a store keeps it: `numbers` are log-probabilities, followed by the experts."""
 
     head: str
     ids: bytes
@@ -285,7 +287,7 @@ def pack_call(call: RecordedCall) -> PackedCall:
 def unpack_call(
     id: str, number: int, packed: PackedCall, end_number: int | None = None
 ) -> RecordedCall:
-    """A call that was kept. Raises a `ValueError` for one that is damaged."""
+    """A call from a store. Raises a `ValueError` for one that is damaged."""
     try:
         head = json.loads(packed.head)
         logprob_bytes = _LOGPROB_BYTES * sum(length for length, _, has in head["runs"] if has)
@@ -306,7 +308,7 @@ def unpack_call(
         raise ValueError(f"{id}: found a call that cannot be read: {error!r}") from None
 
 
-# The fields of a call that its head has as they are.
+# The fields of a call that its head has unchanged.
 _AS_IN_HEAD = ("state", "delivered", "problem", "digest", "details")
 _LOGPROB_BYTES = array("d").itemsize
 

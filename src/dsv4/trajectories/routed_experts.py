@@ -1,8 +1,8 @@
-"""Which experts of a mixture were chosen for each token: packed numbers, as engines send them, and
-one row of them for each token of a sequence.
+"""The experts of a mixture that were chosen for each token: packed numbers, as engines send them,
+and one row of them for each token of a sequence.
 
-A row is what the model chose when it read the token. So a call that is given P tokens and samples O
-has P + O - 1 rows: the last token is read with the next call, which gives its row.
+A row has the choices that the model made when it read the token. So a call that is given P tokens
+and samples O has P + O - 1 rows: the last token is read with the next call, which gives its row.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from array import array
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-# The types of numbers that engines send -> how many bytes each has.
+# The types of numbers that engines send -> the bytes of each.
 _TYPES = {"|u1": 1, "|i1": 1, "<u2": 2, "<i2": 2, "<i4": 4, "<u4": 4}
 _TYPE_CODES = {1: "B", 2: "H", 4: "I"}
 _NPY_MAGIC = b"\x93NUMPY"
@@ -22,7 +22,7 @@ _NPY_MAGIC = b"\x93NUMPY"
 
 class RoutedExperts(NamedTuple):
     """Rows of `layers` times `per_token` numbers of `size` bytes, for the tokens of a sequence from
-    `start` on. Without rows, they were asked for and did not come."""
+    `start` on. Without rows, they were requested but did not come."""
 
     layers: int
     per_token: int
@@ -37,7 +37,7 @@ class RoutedExperts(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The first token after them."""
+        """The index of the first token after them."""
         return self.start + (len(self.data) // self.width if self.width else 0)
 
     def between(self, start: int, end: int) -> RoutedExperts:
@@ -55,7 +55,7 @@ class RoutedExperts(NamedTuple):
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """Packed, as JSON has it: `data` is base64, of the shape and type that stand beside it."""
+        """The packed rows as a value for JSON: `data` is base64, of the given shape and type."""
         return {
             "shape": [self.end - self.start, self.layers, self.per_token],
             "dtype": f"uint{8 * self.size}",
@@ -74,7 +74,7 @@ NO_EXPERTS = RoutedExperts(0, 0, 1, b"")
 
 
 def experts_of_npy(text: str) -> RoutedExperts:
-    """Those in the bytes of a `.npy` file, as base64: vLLM's form. Raises a `ValueError`."""
+    """The experts in the bytes of a `.npy` file, as base64: vLLM's form. Raises `ValueError`."""
     data = _decoded(text)
     if data[:6] != _NPY_MAGIC or len(data) < 12:
         raise ValueError("found no .npy file")
@@ -95,8 +95,8 @@ def experts_of_npy(text: str) -> RoutedExperts:
 
 
 def experts_of_int32(text: str, tokens: int, per_token: int | None) -> RoutedExperts:
-    """Those of so many `tokens` in plain numbers of 32 bits, as base64: SGLang's form, which says
-    nothing of its shape. Where nobody said how many experts a token takes, a row is one layer."""
+    """The experts of so many `tokens` in plain numbers of 32 bits, as base64: SGLang's form, which
+    does not tell its shape. If `per_token` is not given, a row is one layer."""
     data = _decoded(text)
     width, rest = divmod(len(data) // 4, tokens) if tokens else (0, 1)
     if rest or len(data) % 4 or width % (per_token or 1):
@@ -114,8 +114,8 @@ def _decoded(text: str) -> bytes:
 
 
 def joined_experts(parts: Iterable[RoutedExperts], length: int) -> RoutedExperts | None:
-    """The rows of the first `length` tokens, of parts in the order in which they were given: a
-    token has the row that it was sampled or first read with. None where one has none."""
+    """The rows of the first `length` tokens, joined from parts in the given order: a token has the
+    row with which it was sampled or first read. None if a row is missing."""
     shape, rows, end = None, bytearray(), 0
     for part in parts:
         if not part.width or part.start > end:

@@ -1,7 +1,7 @@
-"""Sessions in a SQLite file: what the workers of one machine write, and what is exported later.
+"""Sessions in a SQLite file, which the workers of one machine write, and which is exported later.
 
-Nothing here waits for a network or keeps a session in memory. A call is stored as what is new in
-it: its prompt begins with an earlier call's ids, which a digest proves.
+Nothing here waits for a network or keeps a session in memory. Of a call, only the new ids are
+stored: its prompt begins with an earlier call's ids, which a digest proves.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from dsv4.trajectories.recorded_calls import (
     unpack_call,
 )
 
-# What a session takes in a store beside its calls.
+# The bytes of a session in a store besides its calls.
 SESSION_BYTES = 512
-# So many ends of earlier calls are compared with a prompt at once: the first is nearly always it.
+# The ends of earlier calls that are compared with a prompt together: the first nearly always fits.
 ENDS_AT_ONCE = 16
 _SCHEMA = Path(__file__).with_name("sessions.sql")
-# What each version of the schema has that the one before it had not. Version 1 was the first.
+# The statements that upgrade the schema to each version. Version 1 was the first.
 _UPGRADES: dict[int, tuple[str, ...]] = {
     2: (
         "ALTER TABLE sessions ADD COLUMN ended INTEGER NOT NULL DEFAULT 0",
@@ -53,8 +53,8 @@ _VERSION = max(_UPGRADES)
 
 
 class SessionRefused(Exception):
-    """A session that cannot be used as asked: there is none for this owner, it is closed, there is
-    one already, or there is no room for it."""
+    """Raised for a session that cannot be used as requested: this owner has none, it is closed, it
+    exists already, or there is no room for it."""
 
     def __init__(self, why: Literal["unknown", "closed", "exists", "full"]) -> None:
         super().__init__(why)
@@ -65,15 +65,15 @@ class SessionRefused(Exception):
 class SessionRecord:
     """A session without its calls.
 
-    - `id`, `number`, `owner`, `group`, `metadata`: its name, its place among all sessions, whose it
-      is, and what was said when it was made.
+    - `id`, `number`, `owner`, `group`, `metadata`: its name, its place among all sessions, its
+      owner, and the values given when it was created.
     - `options`: `sampling`, `limits` and `drop_thinking` for its calls.
-    - `reward`, `reward_metadata`, `rewards`: the whole's, and those of single calls by their ids.
+    - `reward`, `reward_metadata`, `rewards`: of the whole session, and of single calls by ids.
     - `created`, `touched`, `closed`: times; `closed` is None while it is open.
     - `turns`, `calls`, `sampled`, `size`: requests, completions, tokens and bytes so far.
     - `complete`: whether everything that happened could be recorded.
-    - `seal`: count and hash of its sampled tokens when it was closed; None while it is open, and
-      where an older release recorded it.
+    - `seal`: count and hash of its sampled tokens when it was closed; None while it is open, or if
+      an older release recorded it.
     """
 
     id: str
@@ -100,7 +100,7 @@ class SessionRecord:
         return self.closed is not None
 
     def to_json(self) -> dict[str, Any]:
-        """The session as JSON has it, for those who may see it."""
+        """The session as a value for JSON, for clients that may see it."""
         return {
             **{name: getattr(self, name) for name in ("id", "number", "owner", *SAID_OF_SESSION)},
             **self.options,
@@ -112,13 +112,13 @@ class SessionRecord:
         }
 
 
-# What those who train say of a session, and get back with its trajectories.
+# The fields of a session that trainers set, and get back with its trajectories.
 SAID_OF_SESSION = ("group", "metadata", "reward", "reward_metadata")
 
 
 class Retention(NamedTuple):
-    """How much is kept: bytes in all, seconds after a session's last call, and seconds without a
-    call after which a session is closed."""
+    """The limits of a store: bytes in all, seconds that a session is kept after its last call, and
+    seconds without a call after which it is closed."""
 
     size: int
     seconds: float
@@ -126,21 +126,21 @@ class Retention(NamedTuple):
 
 
 class CallEnd(NamedTuple):
-    """Where a sequence ended, which a later prompt may begin with: its length and digest, and the
-    call that it is of."""
+    """The end of a sequence that a later prompt may begin with: its length, digest and call."""
 
     length: int
     digest: str
     call: str
 
 
-# Ends of a session that are no longer than the first number, the longest first, after so many.
+# Finds ends of a session that are at most as long as the first number, the longest first; skips as
+# many as the second number says.
 FindEnds: TypeAlias = Callable[[int, int], Sequence[CallEnd]]
 
 
 def call_after_base(call: RecordedCall, find_ends: FindEnds) -> tuple[RecordedCall, list[CallEnd]]:
-    """A call with a whole prompt as one that begins with an earlier call's ids, where there is one,
-    and the ends that it adds."""
+    """A call with a whole prompt, stored as one that begins with an earlier call's ids, if there is
+    one; and the ends that it adds."""
     prompt = packed_ids(call.prompt)
     base = _base_of(prompt, find_ends)
     digest = new_digest()
@@ -153,9 +153,9 @@ def call_after_base(call: RecordedCall, find_ends: FindEnds) -> tuple[RecordedCa
         pictures = tuple(each for each in call.pictures if picture_id(each.name) in new)
         stored = replace(stored, pictures=pictures)
     if call.experts is not None and call.experts.end > length > 1:
-        # The last token of the base was not read there, so its row is the first that is new.
+        # The base did not read its own last token, so that token's row is the first new one.
         stored = replace(stored, experts=call.experts.between(length - 1, call.experts.end))
-    # A call whose experts did not come is no base: the next one has them all.
+    # A call whose experts did not come is not a base: the next call has all of them.
     if not call.sampled or (call.experts is not None and not call.experts.data):
         return stored, []
     for run in call.runs:
@@ -176,7 +176,7 @@ def _base_of(prompt: bytes, find_ends: FindEnds) -> PromptBase | None:
 
 
 def _digests_at(prompt: bytes, lengths: Iterable[int]) -> dict[int, str]:
-    """The digests of the beginnings of a prompt, all in one go."""
+    """The digests of the beginnings of a prompt, in one pass."""
     digest, at, digests = new_digest(), 0, {}
     for length in sorted(lengths):
         digest.update(prompt[at : length * ID_BYTES])
@@ -186,14 +186,14 @@ def _digests_at(prompt: bytes, lengths: Iterable[int]) -> dict[int, str]:
 
 
 def new_session_id() -> str:
-    """An id that nobody guesses."""
+    """An id that cannot be guessed."""
     return f"s-{secrets.token_hex(16)}"
 
 
 class SessionFile:
     """The sessions of a file. It is used by one thread.
 
-    `path` is the file, which is made where it is missing; `read_only` opens one that is there.
+    `path` is the file, which is created if it is missing; `read_only` opens an existing one.
     Raises an `OSError` or a `sqlite3.Error` for a file that cannot be used.
     """
 
@@ -211,7 +211,7 @@ class SessionFile:
             raise sqlite3.DatabaseError("a newer dsv4 wrote it")
 
     def _upgrade(self) -> None:
-        """Gives a file of an older version what this one has. A new file is of version 0."""
+        """Upgrades a file of an older version to this one. A new file has version 0."""
         version = self._db.execute("PRAGMA user_version").fetchone()[0]
         for newer in range(version + 1, _VERSION + 1) if version else ():
             for statement in _UPGRADES[newer]:
@@ -240,7 +240,7 @@ class SessionFile:
         try:
             yield
         except BaseException:
-            if self._db.in_transaction:  # a full disk ends all of it
+            if self._db.in_transaction:  # a full disk ends the transaction
                 self._db.execute("ROLLBACK TO step")
                 self._db.execute("RELEASE step")
             raise
@@ -254,7 +254,7 @@ class SessionFile:
         return None if row is None else session_of(row)
 
     def create(self, record: SessionRecord) -> SessionRecord:
-        """Makes a session. Raises `SessionRefused` where there is one of this id."""
+        """Creates a session. Raises `SessionRefused` if there is one with this id."""
         now, text = time.time(), json.dumps(description_of(record), ensure_ascii=False)
         size = SESSION_BYTES + len(text)
         try:
@@ -271,7 +271,7 @@ class SessionFile:
     def enter(
         self, id: str, owner: str, calls: Sequence[str], keep: Retention
     ) -> tuple[SessionRecord, WeightsVersion]:
-        """Begins calls in a session, which is made where there is none. Returns the session as it
+        """Begins calls in a session, which is created if there is none. Returns the session as it
         was before, and the version of the weights. Raises `SessionRefused`."""
         session = self.session(id)
         if session is None:
@@ -303,7 +303,7 @@ class SessionFile:
         return session, weights
 
     def abandon(self, id: str, calls: Sequence[str]) -> None:
-        """Takes back calls that never began: their request was refused."""
+        """Removes calls that never began because their request was refused."""
         number = self._number(id)
         self._db.executemany(
             "DELETE FROM calls WHERE session = ? AND id = ?", [(number, call) for call in calls]
@@ -314,8 +314,8 @@ class SessionFile:
         )
 
     def finish(self, id: str, call: RecordedCall) -> None:
-        """Keeps a call that has ended, with its whole prompt. Raises `SessionRefused` where the
-        session is gone."""
+        """Keeps a call that has ended, with its whole prompt. Raises `SessionRefused` if the
+        session was deleted."""
         number, is_closed = self._place_of(id)
         if call.arrivals is not None:
             call = call.with_changes(self._changes_since(call.arrivals.began))
@@ -348,7 +348,7 @@ class SessionFile:
             self._seal(id)
 
     def _keep_pictures(self, session: int, pictures: Iterable[RecordedPicture]) -> int:
-        """Keeps the bytes of pictures that are new. Returns how many they are."""
+        """Keeps the bytes of new pictures. Returns the number of these bytes."""
         size = 0
         for name, *_, data in pictures:
             if data is not None:
@@ -357,7 +357,7 @@ class SessionFile:
         return size
 
     def picture(self, id: str, name: str) -> bytes | None:
-        """The bytes of a picture in a session; None where they are not kept."""
+        """The bytes of a picture in a session; None if they are not kept."""
         query = "SELECT data FROM pictures WHERE session = ? AND name = ?"
         row = self._db.execute(query, (self._number(id), name)).fetchone()
         return None if row is None else bytes(row["data"])
@@ -376,14 +376,14 @@ class SessionFile:
         self._db.execute("UPDATE sessions SET complete = 0 WHERE id = ?", (id,))
 
     def update(self, id: str, change: Callable[[SessionRecord], dict[str, Any]]) -> None:
-        """Changes fields of what is said of a session to what `change` makes of it: `reward`,
-        `reward_metadata`, `rewards`. Raises `SessionRefused` where there is none."""
+        """Sets fields of a session to the values that `change` returns: `reward`,
+        `reward_metadata`, `rewards`. Raises `SessionRefused` if there is no such session."""
         record = self._existing(id)
         text = json.dumps(description_of(replace(record, **change(record))), ensure_ascii=False)
         self._db.execute("UPDATE sessions SET said = ? WHERE id = ?", (text, id))
 
     def close_session(self, id: str) -> SessionRecord:
-        """Closes a session: it takes no more calls. Raises `SessionRefused` where there is none."""
+        """Closes a session to further calls. Raises `SessionRefused` if it does not exist."""
         if not self._existing(id).is_closed:
             self._db.execute("UPDATE sessions SET closed = ? WHERE id = ?", (time.time(), id))
             self._seal(id)
@@ -394,7 +394,7 @@ class SessionFile:
         self._db.execute("UPDATE sessions SET seal = ? WHERE id = ?", (json.dumps(seal), id))
 
     def delete(self, id: str) -> bool:
-        """Deletes a session with its calls. Says whether it was there."""
+        """Deletes a session with its calls. Returns whether it existed."""
         return bool(self._db.execute("DELETE FROM sessions WHERE id = ?", (id,)).rowcount)
 
     def sessions(
@@ -405,7 +405,7 @@ class SessionFile:
         after: int = 0,
         limit: int = 100,
     ) -> list[SessionRecord]:
-        """A page of sessions, in the order in which they were made, after a number."""
+        """A page of sessions, in the order in which they were created, after a number."""
         conditions = ["number > ?"]
         values: list[object] = [after]
         if group is not None:
@@ -430,8 +430,8 @@ class SessionFile:
             yield unpack_call(call, number, PackedCall(head, ids, logprobs), ended)
 
     def session_with_calls(self, id: str) -> tuple[SessionRecord, list[RecordedCall]] | None:
-        """A session and its calls as they were at one moment, whoever writes; None if there is
-        none. Raises a `ValueError` for a call that is damaged."""
+        """A session and its calls as they were at one moment, even while others write; None if
+        there is none. Raises a `ValueError` for a call that is damaged."""
         self._db.execute("BEGIN")
         try:
             record = self.session(id)
@@ -456,7 +456,7 @@ class SessionFile:
         )
 
     def sweep(self, keep: Retention) -> None:
-        """Closes what is idle and deletes what is too old or too much."""
+        """Closes idle sessions, and deletes those that are too old or exceed the size limit."""
         now = time.time()
         idle = "SELECT id FROM sessions WHERE closed IS NULL AND touched < ?"
         for (id,) in self._db.execute(idle, (now - keep.idle,)).fetchall():
@@ -467,7 +467,7 @@ class SessionFile:
         self._make_room(keep.size)
 
     def _make_room(self, size: int) -> bool:
-        """Deletes closed sessions, the oldest first. Says whether what is left fits."""
+        """Deletes closed sessions, the oldest first. Returns whether the rest fits."""
         while self._size() > size:
             deletion = self._db.execute(
                 "DELETE FROM sessions WHERE number = (SELECT number FROM sessions"
@@ -481,7 +481,7 @@ class SessionFile:
         return int(self._db.execute("SELECT value FROM facts WHERE name = 'size'").fetchone()[0])
 
     def _number(self, id: str) -> int:
-        """The number of a session, without all else that there is of it."""
+        """The number of a session, read without its other fields."""
         return self._place_of(id)[0]
 
     def _place_of(self, id: str) -> tuple[int, bool]:
@@ -503,17 +503,17 @@ class SessionFile:
         self._db.close()
 
 
-# What is said of a session, in one column: it is written seldom, and never asked for by its parts.
+# The fields of a session in one column: they are rarely written, and never queried by their parts.
 _DESCRIPTION = ("metadata", "options", "reward", "reward_metadata", "rewards")
 
 
 def description_of(record: SessionRecord) -> dict[str, Any]:
-    """What was said of a session."""
+    """The fields of a session that are kept in one column."""
     return {name: getattr(record, name) for name in _DESCRIPTION}
 
 
 def session_of(row: Mapping[str, Any] | sqlite3.Row) -> SessionRecord:
-    """The session of a row."""
+    """The session in a row."""
     description = json.loads(row["said"])
     same = ("id", "owner", "number", "created", "touched", "closed", "turns", "calls", "sampled")
     return SessionRecord(

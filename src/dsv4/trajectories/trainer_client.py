@@ -1,4 +1,4 @@
-"""Sessions of a running gateway, for a trainer: made, rewarded, closed and read."""
+"""Sessions of a running gateway, which a trainer creates, rewards, closes and reads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dsv4.errors import Error
 
 
 class GatewayRefused(Error):
-    """The gateway refused a request, or cannot be reached: `status` is then 0."""
+    """The gateway refused a request, or cannot be reached; then `status` is 0."""
 
     def __init__(self, message: str, status: int = 0) -> None:
         super().__init__(message)
@@ -23,20 +23,20 @@ class GatewayRefused(Error):
 
 
 class Client:
-    """The gateway at `url`; `key` is an admin key where it asks for keys, `timeout` how many
-    seconds an answer may take. Every method raises `GatewayRefused`."""
+    """The gateway at `url`; `key` is an admin key if it requires keys, `timeout` how many seconds
+    an answer may take. Every method raises `GatewayRefused`."""
 
     def __init__(self, url: str, key: str | None = None, timeout: float = 60.0) -> None:
         self._url, self._timeout = url.rstrip("/"), timeout
         self._headers = {"authorization": f"Bearer {key}"} if key else {}
 
     def create(self, **options: Any) -> dict[str, Any]:
-        """Makes a session with the `options` of `POST /sessions`. Returns its `id` and `urls`."""
+        """Creates a session with the `options` of `POST /sessions`. Returns its `id` and `urls`."""
         return dict(self._ask("POST", "", options))
 
     def reward(self, id: str, reward: float, **more: Any) -> None:
-        """Says what the session `id` is worth: its `reward`. There may be `more`: the `call` that
-        it is the reward of, and `metadata`."""
+        """Sets the `reward` of the session `id`. `more` may have the `call` that it belongs to
+        instead, and `metadata`."""
         self._ask("POST", f"/{quote(id)}/reward", {"reward": reward, **more})
 
     def close(self, id: str) -> None:
@@ -44,13 +44,13 @@ class Client:
         self._ask("POST", f"/{quote(id)}/close", {})
 
     def trajectories(self, id: str, **options: str) -> dict[str, Any]:
-        """What the calls of the session `id` come to, by the `options` of `build`, `shared` and
-        `include`, as texts. Returns what `GET /sessions/{id}/trajectories` gives."""
+        """The trajectories of the session `id`, by the `options` of `build`, `shared` and
+        `include`, as texts. Returns the answer of `GET /sessions/{id}/trajectories`."""
         return dict(self._ask("GET", f"/{quote(id)}/trajectories?{urlencode(options)}"))
 
     def sessions(self, after: int = 0, **wanted: str | int) -> Iterator[dict[str, Any]]:
         """All sessions, or those `wanted` by `group` and by `closed`, 1 or 0, in the order in which
-        they were made, `after` a number."""
+        they were created, `after` a number."""
         following: int | None = after
         while following is not None:
             page = self._ask("GET", f"?{urlencode({**wanted, 'after': following})}")
@@ -62,8 +62,8 @@ class Client:
         return [self.trajectories(each["id"]) for each in self.sessions(group=group)]
 
     def wait_closed(self, id: str, seconds: float = 3600.0, pause: float = 0.5) -> bool:
-        """Waits until the session `id` is closed, up to so many `seconds`, with a `pause` between
-        two looks. Returns whether it is."""
+        """Waits until the session `id` is closed, at most so many `seconds`, with a `pause` between
+        two queries. Returns whether it is closed."""
         until, path = time.monotonic() + seconds, f"/{quote(id)}"
         while not self._ask("GET", path)["closed"]:
             if time.monotonic() > until:
@@ -72,7 +72,7 @@ class Client:
         return True
 
     def weights(self, version: str | float) -> None:
-        """Says that the engine has the weights of this `version` from now on."""
+        """Tells the gateway that the engine has the weights of this `version` from now on."""
         self._ask("POST", "/admin/weights", {"version": version}, "")
 
     def _ask(self, method: str, path: str, body: Any = None, at: str = "/sessions") -> Any:
@@ -90,7 +90,7 @@ class Client:
 
 
 class AsyncClient:
-    """The methods of a `Client` of the same arguments, `client`, to be awaited."""
+    """The methods of a `Client` with the same arguments, `client`, to be awaited."""
 
     def __init__(self, *client: Any, **options: Any) -> None:
         self._client = Client(*client, **options)

@@ -1,11 +1,10 @@
 """Trajectories in the fields of trainers: TRL's `rollout_func`, verl's `AgentLoopOutput`, SkyRL's
 `GeneratorOutput`.
 
-In each the prompt is everything before the first sampled token, and what follows has a mask that is
-0 where the model did not write. A session of several sequences is several rows, which
-say so. A session that ended at a limit stays in its group, marked, even where nothing of it is
-trained on: without the ones that failed to end, the mean reward of a group would be that of the
-others.
+In each, the prompt is everything before the first sampled token. The rest has a mask that is 0
+where the model did not write. A session of several sequences becomes several rows, which say so. A
+session that ended at a limit stays in its group, marked, even if nothing of it is trained on:
+otherwise the mean reward of a group would leave out the sessions that did not end.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from dsv4.trajectories.routed_experts import RoutedExperts
 
 RowFormat: TypeAlias = Literal["rows", "trl", "verl", "skyrl"]
 Row: TypeAlias = dict[str, Any]
-# What is said of a session beside its trajectories.
+# The fields of a session besides its trajectories.
 _OF_SESSION = ("group", "metadata", "reward", "reward_metadata", "closed", "complete")
 
 
@@ -28,15 +27,15 @@ def rows_of(
 ) -> tuple[list[Row], Counter[str]]:
     """The rows of a session.
 
-    `session` is what `GET /sessions/{id}/trajectories` gives, `format` the trainer's name, or
-    "rows" for all that is known. Returns the rows, and what was left out, by the reason.
+    `session` is the answer of `GET /sessions/{id}/trajectories`, `format` the trainer's name, or
+    "rows" for all fields. Returns the rows, and the count of what was left out, by the reason.
     """
     made = session_rows(session, format)
     return made.rows, made.left_out
 
 
 class TokenBalance(NamedTuple):
-    """What became of the tokens that were `sampled`: those that are trained on in rows that were
+    """An account of the tokens that were `sampled`: those that are trained on in rows that were
     `written`, and those that were `left_out`, by the reason."""
 
     sampled: int
@@ -45,13 +44,13 @@ class TokenBalance(NamedTuple):
 
     @property
     def missing(self) -> int:
-        """How many tokens nothing accounts for."""
+        """The number of tokens without an account."""
         return self.sampled - self.written - self.left_out.total()
 
 
 class SessionRows(NamedTuple):
-    """The rows of a session, the trajectories that were `left_out`, by the reason, and what became
-    of each sampled token."""
+    """The rows of a session, the trajectories that were `left_out`, by the reason, and an account
+    of all sampled tokens."""
 
     rows: list[Row]
     left_out: Counter[str]
@@ -59,7 +58,7 @@ class SessionRows(NamedTuple):
 
 
 def session_rows(session: Mapping[str, Any], format: RowFormat) -> SessionRows:
-    """The rows of a session, and an account of what is not in them."""
+    """The rows of a session, and an account of the tokens that are not in them."""
     if format == "rows":
         session_fields = {
             "session": session["id"],
@@ -87,7 +86,8 @@ _LeftOut: TypeAlias = list[tuple[str, Mapping[str, Any]]]
 def _balance(
     session: Mapping[str, Any], written: Iterable[Mapping[str, Any]], left: _LeftOut
 ) -> TokenBalance:
-    """Follows each call: its tokens are trained on in one of the rows, or there is a reason."""
+    """Accounts for each call: its tokens are trained on in one of the rows, or there is a reason
+    why not."""
     tokens: dict[str, int] = {}
     reasons: dict[str, str] = {}
     trained: set[str] = set()
@@ -126,13 +126,13 @@ class _Parted(NamedTuple):
     prompt: list[int]
     response: list[int]
     mask: list[int]
-    logprobs: list[float] | None  # None if one of them is not known
+    logprobs: list[float] | None  # None if one of them is unknown
     turns: Sequence[Mapping[str, Any]]
     source: Mapping[str, Any]
 
     @property
     def experts(self) -> list[list[list[int]]] | None:
-        """The experts of all tokens but the last, as lists by layer."""
+        """The experts of all tokens except the last, as lists by layer."""
         packed = self.source.get("routed_experts")
         return None if packed is None else RoutedExperts.from_json(packed).lists()
 
@@ -153,7 +153,7 @@ def _parted(one: Mapping[str, Any]) -> _Parted:
     sampled = [span[0] for turn in one["turns"] for span in turn["sampled"]]
     at = min(sampled, default=len(ids))
     unknown = any(on and value is None for on, value in zip(mask, logprobs, strict=True))
-    # What is masked out counts as certain: a null would make the whole loss not a number.
+    # Masked tokens count as certain: a null would make the whole loss not a number.
     values = [0.0 if value is None else value for value in logprobs[at:]]
     return _Parted(ids[:at], ids[at:], mask[at:], None if unknown else values, one["turns"], one)
 
@@ -177,8 +177,8 @@ def _usable(session: Mapping[str, Any]) -> tuple[list[_Parted], _LeftOut]:
 
 
 def _expanded(one: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """A trajectory in which each image has all of its tokens, as the model met it; None where the
-    size of one is not known."""
+    """A trajectory in which each image has all of its tokens, as the model saw it; None if the size
+    of an image is unknown."""
     images = one.get("images") or ()
     if any(image["tokens"] is None for image in images):
         return None
@@ -209,7 +209,7 @@ def _expanded(one: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def _place(session: Mapping[str, Any], parted: Sequence[_Parted], n: int) -> Row:
-    """Where a sequence belongs, and whether it ended at a limit."""
+    """The fields that tell where a sequence belongs, and whether it ended at a limit."""
     return {
         "session": session["id"],
         "group": session["group"],
@@ -275,8 +275,8 @@ def _skyrl_row(session: Mapping[str, Any], usable: Sequence[_Parted], n: int) ->
 
 
 def _rewards(parted: _Parted, reward: float) -> float | list[float]:
-    """The reward of the whole, or where turns have their own, those at the turns' last tokens and
-    that of the whole at the end."""
+    """The reward of the whole. If turns have their own, a list with each at the last token of its
+    turn, and that of the whole at the end."""
     if not any("reward" in turn for turn in parted.turns):
         return reward
     by_token = [0.0] * len(parted.response)
@@ -288,7 +288,7 @@ def _rewards(parted: _Parted, reward: float) -> float | list[float]:
 
 
 def _global_steps(weights: Sequence[Mapping[str, Any]]) -> Row:
-    """The least and the greatest version of the weights, where all are steps: verl's names."""
+    """The least and the greatest version of the weights, under verl's names, if all are steps."""
     try:
         steps = [int(run["version"]) for run in weights]
     except (TypeError, ValueError):  # other names for weights, or none
@@ -310,7 +310,7 @@ _ROWS: dict[str, Callable[[Mapping[str, Any], Sequence[_Parted], int], Row]] = {
     "verl": _verl_row,
     "skyrl": _skyrl_row,
 }
-# Trainers that take no row without log-probabilities, and none without a reward.
+# Trainers that need log-probabilities, or a reward, in every row.
 _NEED_LOGPROBS = ("trl", "skyrl")
 _NEED_REWARD = ("skyrl",)
 ROW_FORMATS: tuple[str, ...] = ("rows", *_ROWS)

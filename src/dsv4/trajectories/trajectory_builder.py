@@ -1,9 +1,9 @@
-"""From the calls of a session to its trajectories: calls are joined where their ids prove it, and
-nowhere else.
+"""Builds the trajectories of a session from its calls: calls are joined only where their ids prove
+that one continues the other.
 
-All sequences of a session go into one tree of ids. A call whose prompt goes down to where an
-earlier call's sequence ended continues that call. Every id is looked at once, however many calls
-have it in their prompts.
+All sequences of a session are put into one tree of ids. A call whose prompt reaches the end of an
+earlier call's sequence continues that call. Every id is looked at once, however many calls have it
+in their prompts.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from dsv4.trajectories.routed_experts import RoutedExperts, joined_experts
 
 
 class SessionNote(NamedTuple):
-    """Something to know about a session: `kind` is one of those in docs/trajectories.md, `call` the
-    call that it is about, if any, and `message` says it in words."""
+    """A remark on a session: `kind` is one of those in docs/trajectories.md, `call` the call that
+    it is about, if any, and `message` has the words."""
 
     kind: str
     call: str | None
@@ -41,13 +41,13 @@ class SessionNote(NamedTuple):
 
 
 class BreakCause(NamedTuple):
-    """Why a prompt does not continue an earlier sequence: a `kind` of note, and the words."""
+    """The reason why a prompt does not continue an earlier sequence: a `kind` of note, and text."""
 
     kind: str
     message: str
 
 
-# The kind of a break after which an earlier conversation goes on without its first messages.
+# The kind of a break after which an earlier conversation continues without its first messages.
 COMPACTED = "compacted"
 
 # Gets the ids of a sequence and those of a prompt that leaves it.
@@ -56,9 +56,9 @@ ExplainBreak: TypeAlias = Callable[[Sequence[int], Sequence[int]], BreakCause | 
 
 @dataclass(frozen=True, slots=True)
 class TrajectoryTurn:
-    """Where a call lies in a trajectory.
+    """The place of a call in a trajectory.
 
-    `prompt` is the range of what its prompt added, `sampled` are the ranges of what the engine
+    `prompt` is the range of ids that its prompt added, `sampled` are the ranges that the engine
     chose; `trained` says whether these count in the loss of this trajectory.
     """
 
@@ -71,11 +71,11 @@ class TrajectoryTurn:
     details: Mapping[str, Any]
 
     def with_reward(self, reward: float) -> TrajectoryTurn:
-        """The turn with what it is worth: its `reward`."""
+        """The turn with its `reward`."""
         return replace(self, details={**self.details, "reward": reward})
 
     def to_json(self) -> dict[str, Any]:
-        """The turn as JSON has it."""
+        """The turn as a value for JSON."""
         return {
             **{name: getattr(self, name) for name in ("call", "trained", "state", "delivered")},
             "prompt": list(self.prompt),
@@ -85,7 +85,7 @@ class TrajectoryTurn:
 
 
 class WeightsRun(NamedTuple):
-    """The version of the weights that sampled what lies between `start` and `end`."""
+    """The version of the weights that sampled the tokens between `start` and `end`."""
 
     version: WeightsVersion
     start: int
@@ -94,13 +94,13 @@ class WeightsRun(NamedTuple):
 
 @dataclass(slots=True)
 class Trajectory:
-    """One sequence that the model met: from the first prompt to the last sampled token.
+    """One sequence that the model saw: from the first prompt to the last sampled token.
 
     `loss_mask` is 1 where the engine sampled the token in this session and it is to be trained on;
     `logprobs` has the log-probability of each sampled token, None elsewhere. `exact` says whether
-    all of it is known for certain. `experts` are those of all tokens but the last, which no call
-    has read; None where they were not asked for, or where those of a token are missing. `images`
-    are the pictures in it, by their places: each is one id, the placeholder that engines replace.
+    all of it is known for certain. `experts` are those of all tokens except the last, which no call
+    has read; None if they were not requested, or if those of a token are missing. `images` are the
+    pictures in it, by their places: each is one id, the placeholder that engines replace.
     """
 
     input_ids: list[int] = field(default_factory=list)
@@ -114,11 +114,11 @@ class Trajectory:
 
     @property
     def trained(self) -> int:
-        """How many of its tokens count in the loss."""
+        """The number of its tokens that count in the loss."""
         return sum(self.loss_mask)
 
     def to_json(self) -> dict[str, Any]:
-        """The trajectory as JSON has it."""
+        """The trajectory as a value for JSON."""
         return {
             "input_ids": self.input_ids,
             "loss_mask": self.loss_mask,
@@ -136,7 +136,7 @@ _COUNTS = ("exact", "complete", "calls", "sampled_tokens", "damaged_tokens")
 
 @dataclass(slots=True)
 class BuiltSession:
-    """What the calls of a session come to."""
+    """The trajectories that were built from the calls of a session, with notes and counts."""
 
     trajectories: list[Trajectory] = field(default_factory=list)
     notes: list[SessionNote] = field(default_factory=list)
@@ -147,7 +147,7 @@ class BuiltSession:
     complete: bool = True
 
     def to_json(self) -> dict[str, Any]:
-        """The session as JSON has it."""
+        """The session as a value for JSON."""
         return {
             **{name: getattr(self, name) for name in _COUNTS},
             "trajectories": [trajectory.to_json() for trajectory in self.trajectories],
@@ -164,11 +164,11 @@ def build(
 ) -> BuiltSession:
     """The trajectories of a session.
 
-    `calls` may come in any order. Where several trajectories share sampled tokens these are trained
-    `shared` "once", in the one that went on longest, or in "all". `include` names calls that are
-    out of the loss otherwise: "cut", "left", "failed", "undelivered". `explain` says why a prompt
-    does not continue the one before it. Returns the trajectories, in the order of their first
-    calls. Raises an `OptionError` for an option that is wrong.
+    `calls` may come in any order. If several trajectories share sampled tokens, `shared` says
+    whether these are trained on "once", in the longest one, or in "all". `include` names calls that
+    otherwise do not count in the loss: "cut", "left", "failed", "undelivered". `explain` says why a
+    prompt does not continue the one before it. Returns the trajectories, in the order of their
+    first calls. Raises an `OptionError` for an option that is wrong.
     """
     if shared not in ("once", "all"):
         raise OptionError("shared", mismatch(shared, "once or all"))
@@ -186,10 +186,10 @@ _EXCLUDED = ("cut", "left", "failed", "undelivered")
 
 
 class _Node:
-    """A place in the tree: all ids from the root to here are those of some call.
+    """A place in the tree: all ids from the root to here belong to some call.
 
     `edge` are the packed ids between its parent and itself. `owner` is the first call that has
-    them, and `ends` are the calls whose sequences end here: both are known once the call is placed.
+    them, and `ends` are the calls whose sequences end here: both are set when a call is placed.
     """
 
     __slots__ = ("children", "depth", "edge", "ends", "owner", "parent")
@@ -226,7 +226,7 @@ class _Node:
 
 
 def _descend(node: _Node, ids: bytes) -> _Node:
-    """Puts ids into the tree, below a node. Returns where they end."""
+    """Puts ids into the tree, below a node. Returns the node where they end."""
     while ids:
         child = node.children.get(ids[:ID_BYTES])
         if child is None:
@@ -257,12 +257,12 @@ class _CallNode:
         self.prompt: _Node  # where its prompt ends
         self.end: _Node  # where all of it ends
         self.prompt_digest = self.end_digest = new_digest()
-        # How far the longest path through it goes, and its leaf.
+        # The rank of the longest path through it, and the leaf of that path.
         self.rank: tuple[tuple[int, int, int], _CallNode] = ((0, 0, 0), self)
 
     def take(self, node: _Node) -> _Node | None:
-        """Owns the nodes from one up to the first that an earlier call has. Returns the topmost
-        that is new; None where there is none."""
+        """Makes this call the owner of a node and of those above it, up to the first that an
+        earlier call owns. Returns the topmost new one; None if there is none."""
         newest = None
         above: _Node | None = node
         while above is not None and above.owner is None:
@@ -278,7 +278,7 @@ class _CallNode:
         return node
 
     def ranked(self) -> tuple[tuple[int, int, int], _CallNode]:
-        """The best of its children's ranks, or its own where none of them trains anything."""
+        """The best of its children's ranks, or its own if it has no children."""
         trained = self.end.depth if self.is_trained else 0
         best = max((child.rank for child in self.children), key=lambda r: r[0], default=None)
         if best is None:
@@ -297,7 +297,7 @@ class _CallNode:
 
 
 class _ChainBreak(NamedTuple):
-    """A call whose prompt leaves the ids of an older one after so many."""
+    """A call whose prompt differs from the ids of an older call after `depth` tokens."""
 
     node: _CallNode
     old: _CallNode
@@ -323,8 +323,8 @@ class _Builder:
             session.sampled_tokens += call.sampled
             self._tell_state(call)
             self._pictures |= {picture_id(each.name): each for each in call.pictures}
-        # First where every call lies, then who continues whom: a call that began later may have
-        # ended first, and the other's prompt is then stored as what comes after its ids.
+        # First every call is located, then it is determined which call continues which: a call that
+        # began later may have ended first, and then it may be the base of the other's prompt.
         for call in _bases_first(in_order):
             if call.sampled:
                 self._locate(call)
@@ -357,15 +357,15 @@ class _Builder:
         return trajectory
 
     def _put_placeholders(self, trajectory: Trajectory) -> None:
-        """What the model was given has no ids of pictures."""
+        """Replaces ids of pictures, which the model was not given, by its placeholders."""
         for at, id in enumerate(trajectory.input_ids):
             if id >= FIRST_PICTURE:
                 trajectory.images[at] = self._pictures[id]
                 trajectory.input_ids[at] = self._pictures[id].placeholder
 
     def _experts(self, leaf: _CallNode) -> Iterator[RoutedExperts]:
-        """The parts that a path's experts are made of: of each call, first what it has from calls
-        that its prompt begins with, which may be on other paths."""
+        """The parts that make up a path's experts. For each call, the parts of calls that its
+        prompt begins with come first; these may be on other paths."""
         for node in leaf.path():
             parts: list[RoutedExperts] = []
             call: RecordedCall | None = node.call
@@ -432,9 +432,9 @@ class _Builder:
         node.end.ends.append(node)
 
     def _start(self, call: RecordedCall, node: _CallNode) -> _Node | None:
-        """Where the rest of a prompt begins, which its digest must prove; None where it does not.
+        """The node after which the rest of a prompt begins; None if its digest does not prove this.
 
-        What a record says of an earlier call is not believed: the ids are.
+        A record's statement about an earlier call is not trusted; only the ids are.
         """
         start: _Node | None = self._root
         digest = new_digest()
@@ -451,14 +451,14 @@ class _Builder:
         return start
 
     def _met(self, node: _Node) -> Sequence[int]:
-        """The ids up to a node, as the model met them."""
+        """The ids up to a node, as the model saw them."""
         trajectory = Trajectory(list(unpacked_ids(node.ids_after(None))))
         self._put_placeholders(trajectory)
         return trajectory.input_ids
 
     def _tell_break(self, node: _CallNode, newest: _Node | None) -> None:
-        """Says why a call does not go on where an earlier one ended. `newest` is where its prompt
-        leaves what earlier calls have."""
+        """Notes why a call does not continue at the end of an earlier one. `newest` is the first
+        node of its prompt that earlier calls do not have."""
         fork = None if newest is None else newest.parent
         other = None if fork is None else _first_owner(fork, node)
         if fork is None or other is None:
@@ -473,7 +473,8 @@ class _Builder:
         self._breaks.append(_ChainBreak(node, other.latest, fork.depth))
 
     def _explain_break(self, node: _CallNode, old: _CallNode, depth: int) -> None:
-        """Notes why a call left the ids of another: asked when it is known which calls went on."""
+        """Notes why a call's prompt differs from the ids of another. This is done once it is known
+        which calls were continued."""
         cause = None
         if self._explain is not None:
             cause = self._explain(self._met(old.end), self._met(node.prompt))
@@ -493,15 +494,15 @@ _STATES: dict[CallState, str] = {
 
 
 def _went_on(old: _CallNode, node: _CallNode) -> bool:
-    """Whether an older call was continued after a node began, or was still running then: a
-    conversation that was shortened would have ended with it."""
+    """Whether an older call was continued after a node began, or was still running then. If so, the
+    new call is not a shortened form of its conversation, which would have ended."""
     ended, began = old.call.details.get("ended"), node.call.details.get("started")
     is_running = ended is not None and began is not None and ended > began
     return is_running or any(child.call.number > node.call.number for child in old.children)
 
 
 def _bases_first(calls: Iterable[RecordedCall]) -> Iterator[RecordedCall]:
-    """Calls in their order, but each behind the one that its prompt is stored after."""
+    """Calls in their order, but each after the base of its stored prompt."""
     waiting = {call.id: call for call in calls}
     while waiting:
         chain = [waiting.pop(next(iter(waiting)))]
@@ -511,7 +512,7 @@ def _bases_first(calls: Iterable[RecordedCall]) -> Iterator[RecordedCall]:
 
 
 def _first_owner(fork: _Node, node: _CallNode) -> _CallNode | None:
-    """The first call that goes on from a place in another way than a node does."""
+    """The first call that continues from a place with other ids than a node's."""
     owners = [child.owner for child in fork.children.values()]
     others = [owner for owner in owners if owner is not None and owner is not node]
     return min(others, key=lambda other: other.call.number, default=None)
@@ -519,7 +520,7 @@ def _first_owner(fork: _Node, node: _CallNode) -> _CallNode | None:
 
 def _continued(node: _Node) -> _CallNode | None:
     """The call that a prompt which ends at a node continues: the one with the longest sequence; of
-    several with the same, one that is whole, and of these the latest."""
+    several with the same sequence, a whole one, and of these the latest."""
     above: _Node | None = node
     while above is not None and not above.ends:
         above = above.parent
@@ -571,8 +572,8 @@ def _add_ids(
 
 
 def _weights_runs(call: RecordedCall, spans: Sequence[tuple[int, int]]) -> Iterator[WeightsRun]:
-    """The versions of what a call sampled: the engine's, with their borders; else what was said of
-    them at its start and end."""
+    """The versions of the weights that sampled a call's tokens: as the engine reports them, with
+    their borders; otherwise those noted at the start and end of the call."""
     first, last = call.weights
     versions = call.spans or (WeightsSpan(MIXED if first != last else first, 0, call.sampled),)
     before = 0  # tokens that were sampled before a span

@@ -1,4 +1,4 @@
-"""Sessions out of a file or a running gateway, into a file of rows.
+"""Exports sessions from a file or a running gateway into a file of rows.
 
 One session is in memory at a time. Rows are written to `OUT.partial`, and `OUT.journal` says after
 which session they end, so that an interrupted export continues where it stopped and ends with the
@@ -42,12 +42,12 @@ _PARQUET_ROWS = 256
 
 
 class ExportError(Error):
-    """A source that cannot be read, or an output that cannot be written."""
+    """Raised for a source that cannot be read, or an output that cannot be written."""
 
 
 @dataclass(slots=True)
 class Exported:
-    """What an export came to.
+    """The result of an export.
 
     - `sessions`, `rows`, `left_out`: how many sessions were read and rows written, and how many
       trajectories were left out, by the reason.
@@ -66,7 +66,7 @@ class Exported:
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Exported:
-        """The summary of which a journal has the `values`, as `asdict` gives them."""
+        """The summary with the `values` in a journal, as `asdict` gives them."""
         counters: dict[str, Any] = {
             name: Counter(values[name]) for name in ("left_out", "left_out_tokens")
         }
@@ -81,7 +81,7 @@ def built_session(
     include: Collection[str] = (),
     tokenizer: Tokenizer | None = None,
 ) -> dict[str, Any]:
-    """A session of a store with what its calls come to, as JSON has it; breaks are explained where
+    """A session of a store with its trajectories, as a value for JSON; breaks are explained if
     there is a tokenizer."""
     explain = None
     if tokenizer is not None:
@@ -104,7 +104,7 @@ def built_session(
 
 
 def _proven_seal(record: SessionRecord, calls: Collection[RecordedCall]) -> dict[str, Any] | None:
-    """The seal of a session, and whether its calls prove it."""
+    """The seal of a session, with whether its calls agree with it."""
     if record.seal is None:
         return None
     return {**record.seal.to_json(), "holds": seal_of(calls) == record.seal}
@@ -124,9 +124,9 @@ def read_sessions(
     """The sessions of a file or of a gateway, each with its trajectories.
 
     `source` is the file that `dsv4 serve --trajectories` writes, or the URL of a gateway, which may
-    ask for an admin `key`. Only those of a `group`, only those that are `closed`, and only those
-    `after` a number are given, in the order in which they were made. `shared` and `include` are as
-    in `build`; a `tokenizer` lets breaks of a file's sessions be explained. Raises an
+    require an admin `key`. Only sessions of a `group`, only those that are `closed`, and only those
+    `after` a number are given, in the order in which they were created. `shared` and `include` are
+    as in `build`; a `tokenizer` is needed to explain breaks in a file's sessions. Raises an
     `ExportError`.
     """
     if is_url(source):
@@ -138,7 +138,7 @@ def read_sessions(
     with _opened(source) as file:
         for record in _records(file, group, closed, after):
             found = file.session_with_calls(record.id)
-            if found is not None:  # else it was deleted in the meantime
+            if found is not None:  # otherwise it was deleted in the meantime
                 yield built_session(*found, shared=shared, include=include, tokenizer=tokenizer)
 
 
@@ -150,7 +150,7 @@ def read_session(
     include: Collection[str] = (),
     tokenizer: Tokenizer | None = None,
 ) -> dict[str, Any] | None:
-    """One session of a file, as `read_sessions` gives it; None if there is none of this id."""
+    """One session of a file, as `read_sessions` gives it; None if there is none with this id."""
     with _opened(path) as file:
         found = file.session_with_calls(id)
         if found is None:
@@ -171,7 +171,7 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[SessionFile]:
 
 
 def is_url(source: str | os.PathLike[str]) -> bool:
-    """Whether a source is a gateway, and no file."""
+    """Whether a source is a gateway, not a file."""
     return str(source).startswith(("http://", "https://"))
 
 
@@ -201,10 +201,10 @@ def export(
     """Writes the trajectories of a file or of a gateway as rows.
 
     `source`, `group`, `closed`, `key`, `shared` and `include` are as in `read_sessions`. `output`
-    ends with `.jsonl` or `.parquet`; `format` says whose fields the rows have. `resume` continues
-    an export that was interrupted, `overwrite` replaces what is there. Returns what was read and
-    written. Raises an `ExportError`, also for a session of which a sampled token is missing, and an
-    `OptionError` for an option that is wrong.
+    ends with `.jsonl` or `.parquet`; `format` is the trainer whose fields the rows have. `resume`
+    continues an interrupted export, `overwrite` replaces an existing output. Returns the counts of
+    what was read and written. Raises an `ExportError`, also for a session of which a sampled token
+    is missing, and an `OptionError` for an option that is wrong.
     """
     if format not in ROW_FORMATS:
         expected = ", ".join(ROW_FORMATS)
@@ -310,8 +310,8 @@ class _PartialRows:
 
 
 def _check_balance(session: dict[str, Any], balance: TokenBalance) -> None:
-    """Raises an `ExportError` where a sampled token is neither written nor left out for a reason,
-    or where the tokens are not those that were sealed."""
+    """Raises an `ExportError` if a sampled token is neither written nor left out for a reason, or
+    if the tokens are not those that were sealed."""
     where, seal = f"session {session['id']}", session.get("seal")
     if balance.missing:
         account = f"sampled {balance.sampled}, written {balance.written}"
@@ -322,8 +322,8 @@ def _check_balance(session: dict[str, Any], balance: TokenBalance) -> None:
         raise ExportError(f"{where}: {found} of its seal, which has {seal['sampled_tokens']}")
 
 
-# The types of columns by their names: the first row may have nulls where others have numbers. What
-# has another shape in every row is JSON in a column of text.
+# The types of columns by their names: the first row may have nulls where others have numbers. A
+# value with another shape in every row is JSON in a column of text.
 _COLUMNS = json.loads(Path(__file__).with_name("export_columns.json").read_text("utf-8"))
 _PACKED = "routed_experts"
 
@@ -368,7 +368,7 @@ def _schema(row: Row, pyarrow: Any) -> Any:
         "json": text,
     }
     types = {name: kinds[kind] for kind, names in _COLUMNS.items() for name in names}
-    # In rows of everything they are packed, and JSON.
+    # In rows of all fields they are packed, as JSON.
     types[_PACKED] = kinds["experts"] if "response_ids" in row else text
     types["rewards"] = kinds["logprobs" if isinstance(row.get("rewards"), list) else "float"]
     return pyarrow.schema([(name, types.get(name, text)) for name in row])
