@@ -1,4 +1,4 @@
-"""Drop-in modules: the names of other projects over the encoder and the parser."""
+"""Drop-in modules: the encoder and the parser under the names of other projects."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +9,7 @@ __all__ = ["chat_template"]
 
 
 def __getattr__(name: str) -> Any:
-    """Loads the template when it is asked for: those who import a drop-in module need none."""
+    """Loads the template on first use: importing a drop-in module does not need it."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
     from dsv4.compat import templates

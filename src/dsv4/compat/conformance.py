@@ -1,7 +1,7 @@
-"""Other implementations of the format, held against this one: cases, answers, and what differs.
+"""Compares other implementations of the format with this one: cases, answers, and differences.
 
-A case is a request of one line of JSON; an implementation answers with one line. What is expected
-is recorded (the vectors and corpora of the repository) or what this implementation answers.
+A case is a request of one line of JSON; an implementation answers with one line. The expected
+answer is recorded (the vectors and corpora of the repository) or given by this implementation.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from dsv4.tokens.coder import common_prefix_length
 ConformanceKind: TypeAlias = Literal["encode", "parse", "pieces"]
 KINDS: tuple[ConformanceKind, ...] = ("encode", "parse", "pieces")
 EXCERPT = 40
-# The sections of docs/format.md that say what a part of a prompt is.
+# The sections of docs/format.md that describe each part of a prompt.
 _SECTIONS = {
     "bos": "1",
     "header": "3",
@@ -42,10 +42,10 @@ _DIALECT_SECTIONS = {"v3.2": "11", "v4-vision": "12", "v4.1": "13"}
 
 @dataclass(frozen=True)
 class ConformanceCase:
-    """One question to an implementation, and the answer that is right.
+    """One question to an implementation, and the right answer.
 
-    `request` is what is sent, without its number. `expected` has a `prompt`, a `message` or an
-    `error`. Of a tolerant reading only what `expected` has is compared.
+    `request` is sent, with a number added. `expected` has a `prompt`, a `message` or an `error`. In
+    a tolerant reading, only the fields that `expected` has are compared.
     """
 
     name: str
@@ -57,7 +57,7 @@ class ConformanceCase:
 
 @dataclass(frozen=True)
 class ConformanceOutcome:
-    """What became of a case: "pass", "fail" or "unsupported", with the difference in words and the
+    """The outcome of a case: "pass", "fail" or "unsupported", with the difference in words and the
     section that explains it."""
 
     case: ConformanceCase
@@ -66,7 +66,7 @@ class ConformanceOutcome:
     section: str = ""
 
 
-# Where cases come from.
+# Sources of cases.
 
 
 # In a wheel: the files of these folders. A checkout has the folders themselves.
@@ -77,12 +77,12 @@ FOLDERS = ("tests/vectors", "tests/corpus")
 def bundled_cases() -> Iterator[ConformanceCase]:
     """The recorded cases that came with this package, or those of the checkout that it is in.
 
-    None where it has neither.
+    Empty if there are neither.
     """
     if BUNDLE.is_file():
         with ZipFile(BUNDLE) as archive:
             for name in archive.namelist():
-                # Texts may have other ends of lines in them.
+                # Texts may contain other line separators.
                 lines = archive.read(name).decode("utf-8").rstrip("\n").split("\n")
                 yield from _cases_in(name.removesuffix(".jsonl"), lines)
         return
@@ -91,14 +91,14 @@ def bundled_cases() -> Iterator[ConformanceCase]:
 
 
 def recorded_cases(folder: Path) -> Iterator[ConformanceCase]:
-    """The cases of the files in a `folder`, which are named as in `tests/vectors` and
-    `tests/corpus`; others are passed over."""
+    """The cases of the files in a `folder` that are named as in `tests/vectors` and `tests/corpus`;
+    other files are skipped."""
     for path in sorted(folder.glob("*.jsonl")):
         with path.open(encoding="utf-8") as lines:
             yield from _cases_in(path.stem, lines)
 
 
-# What a file's name says of its origin, behind the dialect.
+# The part of a file's name, after the dialect, that tells its origin.
 _REVISION = re.compile("-(?:namespaces|released)$")
 
 
@@ -117,12 +117,12 @@ def _cases_in(file: str, lines: Iterable[str]) -> Iterator[ConformanceCase]:
 
 
 def _is_plain(options: Mapping[str, Any]) -> bool:
-    """Whether a request can say it: no text before the completion, and tools that are known."""
+    """Whether a request can express it: no text before the completion, and known tools."""
     return options["tools"] is not None and options.keys() <= {"thinking", "tools", "dialect"}
 
 
 def _like_others(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row of the third corpus in the form that the others have."""
+    """A row of the third corpus in the form of the others."""
     options, expected = row["options"], row["expect"]
     wanted = {name: expected.get(name) for name in ("reasoning", "content")}
     start = "reasoning" if options.get("thinking", True) else "content"
@@ -187,12 +187,12 @@ def _declared(tools: Mapping[str, Any] | None) -> list[Any]:
     ]
 
 
-# What this implementation answers.
+# Answers of this implementation.
 
 
 def own_answer(request: Mapping[str, Any]) -> dict[str, Any]:
-    """What this implementation answers to a `request`: a `prompt`, a `message`, an `error`, or that
-    it is `unsupported`."""
+    """The answer of this implementation to a `request`: a `prompt`, a `message`, an `error`, or
+    `unsupported`."""
     try:
         if request.get("do") == "encode":
             return _own_encoding(request)
@@ -249,11 +249,11 @@ def _own_reading(request: Mapping[str, Any]) -> dict[str, Any]:
     return {"message": {"role": "assistant", **texts, "tool_calls": calls}}
 
 
-# What differs.
+# Differences.
 
 
 def outcome_of(case: ConformanceCase, answer: object) -> ConformanceOutcome:
-    """An `answer` held against what is expected of the `case`."""
+    """The outcome of comparing an `answer` with the one expected of the `case`."""
     if not isinstance(answer, dict):
         return ConformanceOutcome(case, "fail", mismatch(answer, "an object with the answer"))
     if "unsupported" in answer:
@@ -268,7 +268,7 @@ def outcome_of(case: ConformanceCase, answer: object) -> ConformanceOutcome:
 def _refusal_outcome(case: ConformanceCase, answer: Mapping[str, Any]) -> ConformanceOutcome:
     if "error" in case.expected and "error" in answer:
         return ConformanceOutcome(case, "pass")
-    # What a conversation may be, or a completion.
+    # The sections on valid conversations, and on completions.
     section = "dsv4 docs format, section 2" if case.kind == "encode" else section_of(case, 0)
     if "error" in answer:
         problem = f"refused ({short_repr(answer['error'])}), expected an answer"
@@ -292,7 +292,7 @@ def _encode_outcome(case: ConformanceCase, answer: Mapping[str, Any]) -> Conform
 
 
 def _ids_outcome(case: ConformanceCase, value: object) -> ConformanceOutcome:
-    """Ids in place of a prompt, or beside it."""
+    """The outcome for ids in place of a prompt, or beside it."""
     expected = prompt_ids(case.expected["prompt"], case.dialect)
     if None in expected:
         return ConformanceOutcome(case, "unsupported", "the vocabulary has no ids for this dialect")
@@ -319,7 +319,7 @@ def prompt_ids(prompt: str, dialect: str) -> list[int | None]:
 
 
 def section_of(case: ConformanceCase, at: int) -> str:
-    """Where the documentation says what stands at a character of the expected answer."""
+    """The section of the documentation on the part at a character of the expected answer."""
     if case.kind != "encode":
         if not case.request.get("strict"):
             return "dsv4 docs recovery"
@@ -342,7 +342,7 @@ def _piece_section(case: ConformanceCase, at: int) -> str:
     except (ValueError, Error):
         return "10"
     if str(prompt) != case.expected["prompt"]:
-        return "10"  # the released module's own way
+        return "10"  # a deviation of the released module
     end = 0
     for piece in prompt.pieces:
         end += len(piece.text)
@@ -357,10 +357,10 @@ def _parse_outcome(case: ConformanceCase, answer: Mapping[str, Any]) -> Conforma
         return ConformanceOutcome(case, "fail", "found no message, expected one as an object")
     expected = case.expected["message"]
     exact = bool(case.request.get("strict"))
-    # Who wrote it is no question: an answer without the role says as much.
+    # The role is always the same, so an answer may leave it out.
     for field in (each for each in expected if each != "role" or each in message):
         mine, theirs = _field(expected, field, exact), _field(message, field, exact)
-        # As text, which tells 1 from true and 1.0.
+        # As text, which tells 1 apart from true and 1.0.
         if repr(mine) != repr(theirs):
             difference = f"{field}: found {short_repr(theirs)}, expected {short_repr(mine)}"
             return ConformanceOutcome(case, "fail", difference, section_of(case, 0))

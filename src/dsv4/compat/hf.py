@@ -1,7 +1,7 @@
 """`transformers`' `apply_chat_template` and `parse_response`, by the encoder and the parser.
 
 Text from outside never becomes a special token here, arguments may be JSON strings, and all
-dialects are supported. Options that `transformers` has too mean what they mean there.
+dialects are supported. Options that `transformers` also has mean the same as there.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = [
 _Tokenizer = TypeVar("_Tokenizer")
 
 
-# Responses: from what the model wrote to a message, as `transformers` has it.
+# Responses: from the model's output to a message in the form of `transformers`.
 
 
 def parse_response(
@@ -55,11 +55,11 @@ def parse_response(
     """The message that a model wrote, or a list of them for a batch.
 
     `tokenizer` is a fast tokenizer of `transformers`. `response` is text or ids, one or a batch of
-    them; `prefix` the prompt before it, likewise: it says whether the model was to think. `tools`
-    are those that may be called, None for any. `dialect` is the one whose markup is expected, None
-    for all. Returns dicts with `role`, `content`, and where there are any `reasoning_content` and
-    `tool_calls`, arguments as objects. Malformed calls are read as `dsv4.parse` reads them; nothing
-    is raised for them.
+    them; `prefix` is the prompt before it, in the same form: it tells whether the model was asked
+    to think. `tools` are those that may be called, None for any. `dialect` is the one whose markup
+    is expected, None for all. Returns dicts with `role`, `content`, and if there are any
+    `reasoning_content` and `tool_calls`, with arguments as objects. Malformed calls are read as
+    `dsv4.parse` reads them, and never raise.
     """
     responses, batched = _rows(response)
     prefixes, one_each = _rows([] if prefix is None else prefix)
@@ -74,7 +74,7 @@ def parse_response(
 
 
 def _rows(batch: hf_tokenizers.WrittenBatch) -> tuple[list[hf_tokenizers.Written], bool]:
-    """Texts or lists of ids, and whether there were many."""
+    """Texts or lists of ids, and whether they came as a batch."""
     to_list = getattr(batch, "tolist", None)
     rows: Any = batch if to_list is None else to_list()
     if isinstance(rows, (list, tuple)) and rows and not isinstance(rows[0], int):
@@ -104,7 +104,7 @@ def _message(
 
 
 def _began_thinking(prefix: str, response: str, dialect: DialectName | Dialect | None) -> bool:
-    """Whether the model began by thinking: the prompt says, or else what came out of it."""
+    """Whether the model began by thinking: the prompt tells, otherwise the response."""
     own = dialect_named(dialect or "v4").tokens
     _, header, after = prefix.rpartition(own.assistant)
     if header:
@@ -130,8 +130,8 @@ def _as_transformers(message: Message) -> dict[str, Any]:
 def response_template(dialect: DialectName | Dialect) -> dict[str, Any]:
     """A `response_template` of `transformers`: well-formed answers, read without dsv4.
 
-    `dialect` is a dialect or its name. In such a template a parameter is read as JSON where it can
-    be, whatever the model said of its type; with tools, their schemas decide.
+    `dialect` is a dialect or its name. In such a template a parameter is read as JSON if possible,
+    regardless of the type that the model gave; with tools, their schemas decide.
     """
     own, tags = dialect_named(dialect).tokens, dialect_named(dialect).tags
     block_open, block_close = re.escape(tags.block_open), re.escape(tags.block_close)
@@ -201,11 +201,11 @@ def apply_chat_template(
 ) -> Any:
     """The prompt of a conversation, or of each in a list of them, as ids or as text.
 
-    `tokenizer` is a fast tokenizer of `transformers`, or a processor that has one; for text only
+    `tokenizer` is a fast tokenizer of `transformers`, or a processor that has one; for text output
     it may be None. `dialect` is recognised by it, unless you give one. `messages`, `tools` and the
-    options of `transformers` mean what they mean there; `docs/template.md` has the others. Returns
-    what `transformers` returns. Raises `EncodeError` with the place in `messages`, `OptionError`
-    with the name of the option, and `TypeError` for options that are not known.
+    options of `transformers` mean the same as there; `docs/template.md` has the others. Returns the
+    same as `transformers`. Raises `EncodeError` with the place in `messages`, `OptionError` with
+    the name of the option, and `TypeError` for unknown options.
     """
     processor: Any = tokenizer
     tokenizer = getattr(processor, "tokenizer", processor)
@@ -250,7 +250,7 @@ def _prompts(
 
 @dataclass(frozen=True)
 class _OutputForm:
-    """In what form ids are returned, by the options of `transformers`."""
+    """The form in which ids are returned, by the options of `transformers`."""
 
     padding: bool | str
     truncation: bool
@@ -260,7 +260,7 @@ class _OutputForm:
     masked: bool
 
     def processed(self, processor: Any, prompts: list[Prompt]) -> Any:
-        """What a processor makes of prompts with images: it looks at them, and adds ids for
+        """The output of a processor for prompts with images: it reads the images, and adds ids for
         them."""
         _check_for_processor(prompts, self.masked, self.truncation)
         encoded = processor(
@@ -304,15 +304,15 @@ class _OutputForm:
 def install(
     tokenizer: _Tokenizer, dialect: DialectName | Dialect | None = None, **defaults: Any
 ) -> _Tokenizer:
-    """Makes `apply_chat_template` and `parse_response` of a tokenizer ours, and returns it.
+    """Replaces `apply_chat_template` and `parse_response` of a tokenizer by ours, and returns it.
 
-    `tokenizer` may be a processor too. `dialect` is recognised by the vocabulary and by the name
-    of the checkpoint, unless you give one; `dialect_of` says which it is, and so does the log.
-    `defaults` are options of `apply_chat_template` for whoever calls it without them: reinforcement
-    learning needs `drop_thinking=False`, so that a turn stays what it was when more turns follow.
-    Its `chat_template` and `response_template` become ours, for programs that look there. Raises
-    `OptionError` for what is no tokenizer, `TypeError` for a default that is no option, and
-    `VocabularyError` where the vocabulary does not fit the dialect.
+    `tokenizer` may also be a processor. `dialect` is recognised by the vocabulary and by the name
+    of the checkpoint, unless you give one; `dialect_of` tells which it is, and so does the log.
+    `defaults` are options of `apply_chat_template` for calls without them: reinforcement learning
+    needs `drop_thinking=False`, so that a turn stays the same when more turns follow. The
+    `chat_template` and `response_template` are replaced as well, for programs that look there.
+    Raises `OptionError` for anything but a tokenizer, `TypeError` for a default that is not an
+    option, and `VocabularyError` if the vocabulary does not fit the dialect.
     """
     unknown = [name for name in defaults if name not in _DEFAULTS]
     if unknown:
@@ -355,7 +355,7 @@ def _parse_installed(
     prefix: hf_tokenizers.WrittenBatch | None = None,
     tools: Iterable[hf_tokenizers.HfTool] | None = None,
 ) -> Any:
-    """With the parameters of the method that it replaces; `schema` has no use here."""
+    """`parse_response` with the parameters of the method that it replaces; ignores `schema`."""
     inner = getattr(tokenizer, "tokenizer", tokenizer)
     return parse_response(inner, response, prefix=prefix, tools=tools, dialect=dialect)
 
@@ -366,7 +366,7 @@ def _apply_installed(
     tools: Iterable[hf_tokenizers.HfTool] | None = None,
     **options: Any,
 ) -> Any:
-    """With the parameter names of the method that it replaces."""
+    """`apply_chat_template` with the parameter names of the method that it replaces."""
     return apply_chat_template(tokenizer, conversation, tools, **options)
 
 
@@ -377,7 +377,7 @@ def _apply_processor(
     tools: Iterable[hf_tokenizers.HfTool] | None = None,
     **options: Any,
 ) -> Any:
-    """The same for a processor, whose method gives text unless it is asked for ids."""
+    """The same for a processor, whose method returns text unless ids are requested."""
     options = {"tokenize": False, "return_dict": False, **options}
     named = options.pop("processor_kwargs", None)
     if named:
@@ -417,17 +417,17 @@ def _thinking_option(thinking: bool | None, enable_thinking: bool | None) -> boo
     return thinking
 
 
-# What is always done: text never becomes a control token here.
+# Options that are always on: text never becomes a control token here.
 _ALWAYS_ON = ("sanitize_control_tokens",)
 # Parameters of the method in `transformers` that are accepted only if they are empty.
 _EMPTY_ONLY = ("documents", "chat_template")
-# Options for the tokenizer that are accepted: how to pad, and what cannot be otherwise.
+# Options for the tokenizer that are accepted: those of padding, and those with a fixed value.
 _PADDING = ("pad_to_multiple_of", "padding_side", "return_attention_mask", "verbose")
 _FIXED_OPTIONS = {"add_special_tokens": False}
 
 
 def _check_keywords(keywords: Mapping[str, object]) -> None:
-    """Refuse further keywords that are not known."""
+    """Refuse further keywords that are unknown."""
     for name, value in keywords.items():
         if name in _EMPTY_ONLY and value:
             raise TypeError(f"apply_chat_template() found {name}, which dsv4 has no use for")
@@ -455,7 +455,7 @@ def _padding_options(tokenizer_kwargs: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def _conversations(messages: hf_tokenizers.Chats) -> tuple[list[hf_tokenizers.Chat], bool]:
-    """The conversations, and whether there were many."""
+    """The conversations, and whether they came as a list."""
     listed: Any = messages
     if hasattr(listed, "messages"):
         return [listed.messages], False
@@ -466,13 +466,13 @@ def _conversations(messages: hf_tokenizers.Chats) -> tuple[list[hf_tokenizers.Ch
     return [listed], False
 
 
-# Options of the encoder -> what `transformers` calls them.
+# Options of the encoder -> their names in `transformers`.
 _TRANSFORMERS_NAMES = {"effort": "reasoning_effort", "bos": "add_default_bos_token"}
 
 
 @contextmanager
 def _transformers_names(index: int | None = None) -> Iterator[None]:
-    """Errors that name what the caller gave, in a list of conversations by their `index`."""
+    """Makes errors name the caller's arguments, with the `index` in a list of conversations."""
     try:
         yield
     except (EncodeError, OptionError) as error:
@@ -484,7 +484,7 @@ def _transformers_names(index: int | None = None) -> Iterator[None]:
 
 
 def _tool_schemas(tools: Iterable[hf_tokenizers.HfTool] | None) -> Iterable[ToolInput] | None:
-    """Tools as a `Request` takes them, which refuses what is no list."""
+    """Tools as a `Request` takes them, which refuses anything but a list."""
     if isinstance(tools, (list, tuple)):
         return [hf_tokenizers.as_schema(tool) for tool in tools]
     return cast("Iterable[ToolInput] | None", tools)
@@ -510,7 +510,7 @@ def _prompt(
 
 
 def _with_open_end(messages: hf_tokenizers.Chat, inside_reasoning: bool) -> hf_tokenizers.Chat:
-    """The messages, the last one without its end. What would come after its text is refused."""
+    """The messages, the last one without its end. Parts that would follow its text are refused."""
     index = len(messages) - 1
     place = ("messages", index)
     if index < 0:
@@ -541,7 +541,7 @@ def _ids_and_masks(
 
 
 def _check_for_processor(prompts: list[Prompt], masked: bool, truncated: bool) -> None:
-    """A processor makes ids of the text itself: so not all that we do can be done with images."""
+    """Refuses options that do not work with images: a processor converts the text itself."""
     for prompt in prompts:
         if prompt.special_text:
             start, end = prompt.special_text[0]
@@ -553,7 +553,7 @@ def _check_for_processor(prompts: list[Prompt], masked: bool, truncated: bool) -
 
 
 def _source(record: object) -> object:
-    """Where an image is, or what it is."""
+    """The address or the data of an image."""
     if not isinstance(record, dict):
         return record
     return next(record[name] for name in ("url", "data", "source") if record.get(name))
@@ -562,7 +562,7 @@ def _source(record: object) -> object:
 def _aligned(
     masks: list[list[int]], padded: Any, side: str, is_single: bool
 ) -> list[int] | list[list[int]]:
-    """The masks, with nothing over the padding."""
+    """The masks, with zeros over the padding."""
     rows = [padded["input_ids"]] if is_single else padded["input_ids"]
     filled = []
     for mask, row in zip(masks, rows, strict=True):

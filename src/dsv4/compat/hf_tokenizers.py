@@ -1,5 +1,5 @@
-"""Tokenizers of `transformers`, of `tokenizers` and of dsv4: which dialect one has, and the types
-of what `dsv4.compat.hf` is given.
+"""Tokenizers of `transformers`, of `tokenizers` and of dsv4: the dialect of each, and the types of
+the arguments of `dsv4.compat.hf`.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from dsv4.tokens.vocabulary import dialect_of_vocabulary
 from dsv4.types import DialectName, MessageInput, ToolInput
 from dsv4.version import how_to_install
 
-# What callers give, and what is used of the objects of `transformers`. These are not imported:
-# whatever has the same methods will do.
+# The types of arguments, as far as objects of `transformers` are used. These are not imported: any
+# object with the same methods will do.
 
 
 class SupportsToList(Protocol):
-    """Arrays and tensors."""
+    """An array or a tensor."""
 
     def tolist(self) -> Any: ...
 
@@ -46,7 +46,7 @@ HfTool: TypeAlias = ToolInput | Callable[..., object]
 # Tokenizers: their vocabulary and dialect.
 
 
-# Where a tokenizer has our function, with the dialect that was chosen for it.
+# The attribute of a tokenizer that has our function, with the dialect that was chosen for it.
 INSTALLED = "apply_chat_template"
 
 
@@ -54,7 +54,7 @@ def dialect_of(tokenizer: object, wanted: DialectName | Dialect | None = None) -
     """The dialect of prompts for a tokenizer: of `transformers`, of dsv4, or None.
 
     `wanted` is a dialect that it must fit; None to have it recognised, by its special tokens and
-    by the name of its checkpoint. Raises `VocabularyError` where they do not fit.
+    by the name of its checkpoint. Raises `VocabularyError` if they do not fit.
     """
     if tokenizer is None:
         return dialect_named("v4" if wanted is None else wanted)
@@ -93,7 +93,7 @@ def as_schema(tool: HfTool) -> ToolInput:
     return cast(ToolInput, get_json_schema(tool))  # there, it is a dict of anything
 
 
-# To read a vocabulary takes long, so each tokenizer's is read once.
+# Reading a vocabulary takes long, so each tokenizer's is read once.
 _tokenizers: WeakKeyDictionary[object, Tokenizer] = WeakKeyDictionary()
 
 
@@ -102,7 +102,7 @@ def tokenizer_over(tokenizer: object) -> Tokenizer:
         return tokenizer
     try:
         wrapped = _tokenizers.get(tokenizer)
-    except TypeError:  # no weak reference to it can be made
+    except TypeError:  # it does not support weak references
         return Tokenizer.wrap(tokenizer)
     if wrapped is None:
         wrapped = _tokenizers[tokenizer] = Tokenizer.wrap(tokenizer)

@@ -1,7 +1,7 @@
 """The released module's functions: same names, parameters and results.
 
-Those that depend on a dialect, or on whose copy of the module it is, are methods of
-`ReleasedFunctions`: the modules of other releases, and vLLM's, have others of these.
+Functions that depend on a dialect, or on the project whose copy of the module it is, are methods of
+`ReleasedFunctions`: the modules of other releases, and vLLM's, have their own.
 
 The top-level module `encoding_dsv4` is this one under its released name. Where the results differ
 on purpose, docs/format.md, section 10, says how and docs/encoding.md says why.
@@ -88,7 +88,7 @@ DS_TASK_SP_TOKENS = {task: str(token) for task, token in tokens.TASK_TOKENS.item
 VALID_TASKS = set(DS_TASK_SP_TOKENS)
 _MODES = ("thinking", "chat")
 
-# The released module's templates, which people import. Nothing here is written with them.
+# The released module's templates, which other programs import. They are not used here.
 system_msg_template = user_msg_template = latest_reminder_msg_template = "{content}"
 thinking_template = "{reasoning_content}"
 assistant_msg_wo_eos_template = "{reasoning}{content}{tool_calls}"
@@ -108,7 +108,7 @@ TOOLS_TEMPLATE = (
 
 
 class ReleasedFunctions:
-    """The functions of a released module that depend on its dialect, or on whose copy it is."""
+    """The functions of a released module that depend on its dialect, or on the project it is in."""
 
     def __init__(self, dialect: Dialect, rules: Conventions = RELEASED) -> None:
         self.dialect = dialect
@@ -169,7 +169,7 @@ class ReleasedFunctions:
             raise EncodeError(("messages", index, "role"), problem)
         last = self.find_last_user_index(merged) if drop_thinking else -1
         has_blocks = message["role"] == "user" and message.get("content_blocks")
-        # Up to this message, and no further: the one after it may join it no more.
+        # Up to this message and no further, so that the next one cannot be merged with it.
         renderer = RendererV4(
             merged[: index + 1],
             _MERGED if dialect is V4 and has_blocks else dialect,
@@ -222,11 +222,11 @@ class ReleasedFunctions:
         return merged
 
     def _result_content(self, message: dict[str, Any]) -> Any:
-        """What a tool message gives its result."""
+        """The content of the result in a tool message."""
         return message.get("content", "")
 
     def _blocks_of_user(self, message: dict[str, Any], index: int) -> list[Any]:
-        """The blocks that a user message brings: in V4 its text, which becomes its content."""
+        """The blocks of a user message: in V4 its text, which also becomes its content."""
         text = text_of(message.get("content"), ("messages", index, "content"))
         message["content"] = text
         return [{"type": "text", "text": text}]
@@ -245,7 +245,7 @@ class ReleasedFunctions:
         return -1
 
     def _drop_thinking_messages(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """What dropping leaves of merged messages, reasoning before the last user turn removed."""
+        """The merged messages that dropping keeps, without reasoning before the last user turn."""
         messages = list(messages)
         last = self.find_last_user_index(messages)
         others = (m for m in messages[: max(last, 0)] if survives_dropping(m))
@@ -284,7 +284,7 @@ class ReleasedFunctions:
     ) -> tuple[int, str | None, list[dict[str, str]]]:
         """The calls of a block, from after the name in its opening tag on.
 
-        Returns where the block ends, the tag that ended it, and the calls.
+        Returns the end of the block, the tag that ended it, and the calls.
         """
         _check_kind(text, str, "text", "text")
         _check_kind(index, int, "index", "a place in the text")
@@ -330,18 +330,18 @@ def _listed(messages: object, name: str) -> Sequence[Any]:
 
 
 def _items(values: object, name: str) -> Sequence[Any]:
-    """The items of an argument that the released function only goes through."""
+    """The items of an argument that the released function only iterates over."""
     if isinstance(values, (list, tuple)):
         return values
     _check_kind(values, Iterable, name, "a list")
     return list(cast(Iterable[Any], values))
 
 
-# How a merged user message is read: its blocks are the turn's.
+# The dialect for reading a merged user message: its blocks are those of the turn.
 _MERGED = replace(V4, lists_are_blocks=True)
 
 
-# What a user turn keeps of its first message in V4.
+# The fields that a user turn keeps of its first message in V4.
 _FIELDS = ("role", "content", "task", "wo_eos", "mask")
 
 
@@ -370,7 +370,7 @@ def sort_tool_results_by_call_order(messages: list[dict[str, Any]]) -> list[dict
 
 
 def _is_wordless(message: dict[str, Any]) -> bool:
-    """Whether a merged message has blocks, and no text among them."""
+    """Whether a merged message has blocks, but no text among them."""
     blocks = maybe_list(message.get("content_blocks")) or ()
     return bool(blocks) and all(type_of(block) not in SPOKEN_TYPES for block in blocks)
 
@@ -387,7 +387,7 @@ def _in_call_order(blocks: list[dict[str, Any]], places: dict[Any, int]) -> list
 
 
 def to_json(value: object) -> str:
-    """JSON as prompts hold it."""
+    """A value as JSON, as it is written in prompts."""
     return tools.to_json(value)
 
 

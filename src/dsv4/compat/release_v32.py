@@ -100,7 +100,7 @@ def encode_messages(
 def render_message(
     index: int, messages: list[dict[str, Any]], thinking_mode: types.ThinkingMode
 ) -> str:
-    """One message of a conversation, with what it asks for after it."""
+    """One message of a conversation, with the header that it asks for after it."""
     release._check_kind(index, int, "index", "that of a message")
     if not 0 <= index < len(release._listed(messages, "messages")):
         raise OptionError("index", f"found {index}, expected one of {len(messages)} messages")
@@ -108,7 +108,7 @@ def render_message(
         raise release._unknown_mode(thinking_mode)
     listed = as_messages(messages, "messages")
     check_roles(listed, "messages", known_only=False)
-    # The message is the first of those that follow the ones before it.
+    # The message is the first of those after the context.
     renderer = RendererV32(
         listed[index:], listed[:index], V3_2, RELEASED, thinking_mode == "thinking", dropping=False
     )

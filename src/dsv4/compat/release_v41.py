@@ -4,8 +4,8 @@ The top-level module `encoding_dsv41` is this one under its released name. Where
 differ on purpose, docs/format.md, section 10, says how and docs/encoding.md says why.
 
 Like the released module, it first replaces images by their placeholder, as text, and then encodes
-text. `encode_messages` so returns images in the order of the messages, and some that no prompt
-shows; `dsv4.Prompt.images` has one record for each placeholder, in the order of the prompt.
+text. So `encode_messages` returns images in the order of the messages, including some that no
+prompt shows; `dsv4.Prompt.images` has one record for each placeholder, in the order of the prompt.
 """
 
 from __future__ import annotations
@@ -131,14 +131,14 @@ DEFAULT_REASONING_EFFORT = "high"
 
 
 class ReleasedFunctionsV41(release.ReleasedFunctions):
-    """The functions that V4.1's modules have otherwise than V4's.
+    """The functions of V4.1's modules that differ from V4's.
 
     `merges_first` says whether a module merges before it looks for images, as October's does. Then
-    a tool's list stays one, and `content_blocks` take the place of a content that is no text.
+    a tool's list stays a list, and `content_blocks` replace a content that is not text.
     """
 
     def __init__(self, dialect: Dialect, merges_first: bool = False) -> None:
-        # Images are placeholders before a text is encoded, so texts may spell one there.
+        # Images become placeholders before a text is encoded, so texts may spell one there.
         super().__init__(replace(dialect, image_text_refused=False))
         self.merges_first = merges_first
 
@@ -163,9 +163,9 @@ class ReleasedFunctionsV41(release.ReleasedFunctions):
         add_default_bos_token: bool = True,
         reasoning_effort: types.Effort | None = None,
     ) -> str:
-        """The prompt of messages whose images were made texts before: it looks for none.
+        """The prompt of messages whose images were already turned into texts.
 
-        October's are merged and sorted before too.
+        In October's module, they were already merged and sorted too.
         """
         if self.merges_first:
             after, before = _with_roles(messages, "messages"), _with_roles(context or (), "context")
@@ -211,7 +211,7 @@ class ReleasedFunctionsV41(release.ReleasedFunctions):
         self, text: str, thinking_mode: types.ThinkingMode
     ) -> dict[str, Any]:
         """A well-formed completion as a message. Raises a `ValueError` for any other."""
-        # One that ends with the name of a block, and has no other, has no calls.
+        # A completion that ends with the name of its only block has no calls.
         opening = self.dialect.tags.block_open[:-2]
         if isinstance(text, str) and text.endswith(opening) and text.count(opening) == 1:
             text = text.removesuffix(opening) + eos_token
@@ -225,12 +225,12 @@ class ReleasedFunctionsV41(release.ReleasedFunctions):
     ) -> tuple[int, str | None, list[dict[str, Any]]]:
         """The calls of a block, from after the name in its opening tag on.
 
-        Returns where the block ends, the tag that ended it, and the calls.
+        Returns the end of the block, the tag that ended it, and the calls.
         """
         end, closed_by, calls = super().parse_tool_calls(index, text)
         return end, closed_by, [_with_namespace(call["name"], call["arguments"]) for call in calls]
 
-    # What a module does with images before it encodes text.
+    # The treatment of images before text is encoded.
 
     @overload
     def encode_messages(
@@ -291,7 +291,7 @@ class ReleasedFunctionsV41(release.ReleasedFunctions):
     def encode_case(
         self, case: dict[str, Any], thinking_mode: types.ThinkingMode
     ) -> tuple[str, list[dict[str, Any]]]:
-        """The prompt of a case, and its images. What the case says of its mode counts first."""
+        """The prompt of a case, and its images. The case's own mode takes precedence."""
         prompt, found = self.encode_messages(
             case["messages"],
             case.get("thinking_mode") or thinking_mode,
@@ -319,7 +319,7 @@ parse_tool_calls = _FUNCTIONS.parse_tool_calls
 def render_reasoning_effort(
     index: int, thinking_mode: types.ThinkingMode, effort: types.Effort | None
 ) -> str:
-    """What the effort writes before the message `index`."""
+    """The text of the effort before the message `index`."""
     text = effort_text(effort, V4_1, RELEASED)
     return text if index == 0 and thinking_mode == "thinking" else ""
 
@@ -367,7 +367,7 @@ def _as_texts(
 
 
 def _is_text(message: dict[str, Any]) -> bool:
-    """Whether a message has nothing to be changed, as most have."""
+    """Whether a message needs no change, like most."""
     return "content_blocks" not in message and type(message.get("content")) in _TEXTS
 
 
@@ -375,7 +375,7 @@ _TEXTS = (str, type(None))
 
 
 def _with_plain_lists(messages: object, name: str) -> Sequence[dict[str, Any]]:
-    """Messages without the empty `content_blocks` that stand beside a list: it is the content."""
+    """Messages without empty `content_blocks` beside a list, which is then the content."""
     listed = inputs.as_messages(release._listed(messages, name), name)
     if not any("content_blocks" in message for message in listed):
         return listed
@@ -396,8 +396,8 @@ def _with_roles(messages: object, name: str) -> list[Any]:
 
 
 def _without_pictures(messages: Any) -> Any:
-    """Messages as they are read where nothing has looked for images: of other roles than a user's
-    no `content_blocks`, and an image as any other block that is no text."""
+    """Messages as they are read if images were not looked for: only users' have `content_blocks`,
+    and an image is like any other block that is not text."""
     return list(map(_unprepared, messages)) if isinstance(messages, (list, tuple)) else messages
 
 
@@ -429,7 +429,7 @@ def _named_image(block: Any) -> Any:
 
 
 def _joined_texts(blocks: Sequence[Any]) -> str:
-    """The texts of blocks, as a content."""
+    """The texts of blocks, joined to a content."""
     return BLANK_LINE.join(
         inputs.read_block(block, ("content_blocks", n)).content
         for n, block in enumerate(blocks)
@@ -469,7 +469,7 @@ def _extract_image(block: dict[str, Any]) -> dict[str, Any]:
 
 
 def _validate_no_image_sp_tokens(msg: dict[str, Any]) -> None:
-    """Raises where a text of the message spells the placeholder."""
+    """Raises if a text of the message spells the placeholder."""
     inputs.refuse_image_text(IMAGE_PLACEHOLDER, [msg], "messages", RELEASED.reasoning_fields)
 
 
@@ -477,7 +477,7 @@ def _validate_no_image_sp_tokens(msg: dict[str, Any]) -> None:
 
 
 def _split_tool_name(name: str, namespace: str | None = None) -> tuple[str | None, str]:
-    """The namespace of a name, or None, and the name in it."""
+    """The namespace in a name, or None, and the rest of the name."""
     release._check_kind(name, str, "name", "the name of a tool")
     if namespace is not None:
         release._check_kind(namespace, str, "namespace", "the name of a namespace")
@@ -502,7 +502,7 @@ def tools_from_openai_format(tools: list[dict[str, Any]]) -> list[dict[str, Any]
 
 
 def tool_calls_from_openai_format(tool_calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """OpenAI tool calls as `{"name", "arguments", "namespace"}`, a namespace as it is given."""
+    """OpenAI tool calls as `{"name", "arguments", "namespace"}`, with the namespace as given."""
     calls = []
     for n, call in enumerate(tool_calls):
         function = inputs.maybe_dict(call.get("function"))

@@ -1,7 +1,7 @@
 """The functions of the module released with DeepSeek-V4.1-Flash-1017.
 
-The top-level module `encoding_dsv41_1017` is this one. It has the names of `encoding_dsv41`; those
-below give other results (docs/format.md, section 14), all others are the same.
+The top-level module `encoding_dsv41_1017` is this one. It has the names of `encoding_dsv41`; the
+ones below give other results (docs/format.md, section 14), all others are the same.
 """
 
 from __future__ import annotations

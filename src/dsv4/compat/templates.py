@@ -9,7 +9,7 @@ from dsv4._format.texts import read_text
 from dsv4.errors import OptionError, mismatch
 from dsv4.types import DialectName
 
-# What renders the template. Only `transformers` has a tag for what the model wrote.
+# The engines that render templates. Only `transformers` has a tag for the model's output.
 ENGINES = ("transformers", "minijinja", "llama.cpp", "jinja2")
 # The dialects that a template writes. V3.2 is another format, with a template of its own release.
 TEMPLATED = tuple(name for name, dialect in DIALECTS.items() if dialect.layout == "v4")
@@ -20,9 +20,9 @@ _GENERATION = ("{%- generation -%}", "{%- endgeneration -%}")
 def chat_template(dialect: DialectName | Dialect = "v4", engine: str = "transformers") -> str:
     """The prompt of a dialect, written in Jinja.
 
-    `dialect` is one of `TEMPLATED`. `engine` says what renders the template, one of `ENGINES`: all
-    but "transformers" get it without the tag `generation`, which they do not know. Returns the
-    template; raises `OptionError` where there is none for a dialect or an engine.
+    `dialect` is one of `TEMPLATED`. `engine`, one of `ENGINES`, renders the template: all except
+    "transformers" get it without the tag `generation`, which they do not know. Returns the
+    template; raises `OptionError` if there is none for a dialect or an engine.
     """
     if not isinstance(engine, str) or engine not in ENGINES:
         raise OptionError("engine", mismatch(engine, f"one of {', '.join(ENGINES)}"))
@@ -39,7 +39,7 @@ def chat_template(dialect: DialectName | Dialect = "v4", engine: str = "transfor
         *_words(dialect),
         # Whether strings can be read as JSON: llama.cpp has no such filter, nor a test for one.
         ("READS_JSON", "false" if engine == "llama.cpp" else '"fromjson" is filter'),
-        # llama.cpp sets `enable_thinking` for every request: there, `thinking` counts before it.
+        # llama.cpp sets `enable_thinking` for every request: there, `thinking` takes precedence.
         ("ENABLES_UNASKED", _literal(engine == "llama.cpp")),
     ]
     settings = "".join(f"{{%- set {name} = {word} -%}}\n" for name, word in words)
@@ -54,12 +54,12 @@ def chat_template(dialect: DialectName | Dialect = "v4", engine: str = "transfor
 
 
 def _literal(value: object) -> str:
-    """A value as Jinja writes it: as JSON does, but for null."""
+    """A value as Jinja writes it: like JSON, except for null."""
     return "none" if value is None else json.dumps(value, ensure_ascii=False)
 
 
 def _words(dialect: Dialect) -> list[tuple[str, str]]:
-    """What the template is written with: the format's words, and what is peculiar to a dialect."""
+    """The values that are put into the template: the format's texts, and a dialect's own ones."""
     own, texts, tags = dialect.tokens, dialect.texts, dialect.tags
     efforts = {name: text for name, text in dialect.efforts.items() if name.__class__ is str}
     words: dict[str, object] = {
@@ -97,6 +97,6 @@ def _words(dialect: Dialect) -> list[tuple[str, str]]:
 
 
 def _around_a_number(dialect: Dialect) -> list[str] | None:
-    """What stands around an effort that is a number. None where none is."""
+    """The texts before and after an effort that is a number. None if the dialect has no such."""
     text = dialect.efforts.get(77)
     return None if text is None else text.split("77")

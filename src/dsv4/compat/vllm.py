@@ -1,9 +1,9 @@
 """vLLM's copy of the released functions, as vLLM 0.20.2 has it.
 
 It names an assistant's thinking `reasoning`, and refuses arguments that are not JSON. Everything
-else is the released module's: its `__all__` is the one table of names. The functions below take
-the place of its own. Later versions of vLLM write other prompts, and have no parser in this module:
-their prompts are those of `dsv4.profiles`.
+else is the released module's: its `__all__` is the one table of names. The functions below replace
+its own. Later versions of vLLM write other prompts, and have no parser in this module: their
+prompts are in `dsv4.profiles`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ thinking_template = "{reasoning}"
 
 
 def __getattr__(name: str) -> Any:
-    """Names the version, for those who look for what came later."""
+    """Raises an error that names the version, for names that came later."""
     message = (
         f"module {__name__!r} has no attribute {name!r}: it has the names of vLLM 0.20.2; "
         "prompts of later versions are in dsv4.profiles"

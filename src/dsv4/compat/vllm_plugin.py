@@ -5,9 +5,9 @@
         --reasoning-parser-plugin dsv4.compat.vllm_plugin --reasoning-parser dsv4
 
 Written for vLLM 0.32 and 0.33. Importing this module registers both. vLLM splits the work: the
-reasoning parser reads up to the end of thinking and passes on what follows as it stands, the tool
-parser reads content and calls. Calls are sent once they are complete, so that nobody runs half of
-one. For models of V4.1 the tool parser is `dsv4-v4.1`.
+reasoning parser reads up to the end of thinking and passes on the rest unchanged; the tool parser
+reads content and calls. Calls are sent once they are complete, so that no client runs half of one.
+For models of V4.1 the tool parser is `dsv4-v4.1`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class VllmTool(Protocol):
 
 
 class VllmRequest(Protocol):
-    """What is used of a request of vLLM."""
+    """A request of vLLM, as far as it is used here."""
 
     tools: Iterable[VllmTool] | None
     tool_choice: object
@@ -52,7 +52,7 @@ class VllmRequest(Protocol):
 
 
 class Completion:
-    """A completion, whole or in pieces, and the one parser that reads it."""
+    """A completion, whole or in pieces, and the single parser that reads it."""
 
     def __init__(self) -> None:
         self.thinking = False  # whether the text begins with reasoning
@@ -68,18 +68,18 @@ class Completion:
         return self._message
 
     def take(self, content: str) -> Message | None:
-        """The message that was read last, once, if this is its content."""
+        """The message that was read last, if this is its content; it is returned only once."""
         message, self._message = self._message, None
         return message if message is not None and message.content == content else None
 
     def feed(self, text: str, request: VllmRequest) -> Message:
-        """What the next piece of a text adds to its message."""
+        """The part of the message that the next piece of a text adds."""
         if self._parser is None:
             self._parser = self._new_parser(request)
         return self._added(self._parser.feed(text))
 
     def finish(self) -> Message:
-        """What the end of a text adds to its message."""
+        """The part of the message that the end of a text adds."""
         parser, self._parser = self._parser, None
         return self._added([] if parser is None else parser.finish())
 
@@ -93,17 +93,17 @@ class Completion:
         )
 
     def _added(self, events: list[Event]) -> Message:
-        # That a parameter came twice is reported when it does, and counts when its call ends.
+        # A duplicate parameter is reported when it comes, and counts when its call ends.
         message = assemble([*self._repeats, *events])
         self._repeats = [d for d in message.diagnostics if d.kind == "duplicate_parameter"][-1:]
         return message
 
 
 class _Newest(threading.local):
-    """What the reasoning parser reads that was built last in this thread.
+    """The completion of the reasoning parser that was built last in this thread.
 
-    vLLM builds the two parsers of a request in one go, the reasoning parser first, with the same
-    tokenizer, and tells neither of the other. So the second finds the first here.
+    vLLM builds the two parsers of a request one right after the other, the reasoning parser first,
+    with the same tokenizer, and tells neither about the other. So the second finds the first here.
     """
 
     completion: Completion | None = None
@@ -124,11 +124,11 @@ _newest = _Newest()
 
 
 class ReasoningReader:
-    """Reads reasoning where no tool parser of ours does the rest.
+    """Reads reasoning if the tool parser is not ours.
 
-    It ends where content begins, and what follows is passed on as it stands, for it may be another
-    tool parser's to read. Characters are read one by one, so that it ends at the same one however
-    the text is cut.
+    It ends where content begins. The rest is passed on unchanged, because another tool parser may
+    have to read it. Characters are read one by one, so that it ends at the same one however the
+    text is cut.
     """
 
     def __init__(self, thinking: bool) -> None:
@@ -136,7 +136,7 @@ class ReasoningReader:
         self._parser = StreamParser(thinking=thinking, tools=[])
 
     def feed(self, text: str) -> tuple[str, str]:
-        """More reasoning, and what follows it, once content has begun."""
+        """More reasoning, and the text after it once content has begun."""
         reasoning = ""
         for n, character in enumerate(text, 1):
             more, content = _texts(self._parser.feed(character))
@@ -147,7 +147,7 @@ class ReasoningReader:
         return reasoning, ""
 
     def finish(self) -> tuple[str, str]:
-        """The same of what the end of the text brings."""
+        """The same for the end of the text."""
         return ("", "") if self.ended else _texts(self._parser.finish())
 
 
@@ -165,8 +165,9 @@ def thinks_by_options(options: Mapping[str, object]) -> bool:
 
 
 def _with_named_tokens(request: VllmRequest) -> VllmRequest:
-    """vLLM takes BOS and EOS out of texts before a parser sees them: a model that names one in its
-    answer would be misquoted. What ends the answer is left out all the same."""
+    """A request for which vLLM keeps BOS and EOS in texts. By default it removes them before a
+    parser sees them, which would misquote a model that names one in its answer. The token that ends
+    the answer is left out all the same."""
     request.skip_special_tokens = False
     return request
 
@@ -210,7 +211,7 @@ class Dsv4ReasoningParser(ReasoningParser):  # type: ignore[misc]
         return self._end_id in delta_ids
 
     def extract_content_ids(self, input_ids: list[int]) -> list[int]:
-        """The ids after the end of reasoning, none if it has not come."""
+        """The ids after the end of reasoning; empty if it has not come."""
         if self._end_id not in input_ids:
             return []
         return input_ids[len(input_ids) - input_ids[::-1].index(self._end_id) :]
@@ -219,13 +220,13 @@ class Dsv4ReasoningParser(ReasoningParser):  # type: ignore[misc]
         return list(token_ids).index(self._end_id) if self._end_id in token_ids else 0
 
     def adjust_initial_state_from_prompt(self, prompt_token_ids: Sequence[int]) -> None:
-        """Called for a prompt that is not past thinking: it knows better than the options."""
+        """Called for a prompt that is not past thinking, which is surer than the options."""
         self._thinks = self._thinks or self._start_id in prompt_token_ids
 
     def extract_reasoning(
         self, model_output: str, request: VllmRequest
     ) -> tuple[str | None, str | None]:
-        """Reasoning and content; without our tool parser, reasoning and the unread rest."""
+        """Reasoning and content; without our tool parser, reasoning and the unparsed rest."""
         if self._shares:
             self._completion.thinking = self._thinks
             message = self._completion.read(model_output, request)
@@ -243,7 +244,7 @@ class Dsv4ReasoningParser(ReasoningParser):  # type: ignore[misc]
         current_token_ids: Sequence[int],
         delta_token_ids: Sequence[int],
     ) -> DeltaMessage | None:
-        """Nothing read yet if our tool parser reads all; without it, more reasoning."""
+        """The unparsed text if our tool parser reads all of it; otherwise more reasoning."""
         if self._shares:
             self._completion.thinking = self._thinks
             self._passed_on = True
@@ -253,7 +254,7 @@ class Dsv4ReasoningParser(ReasoningParser):  # type: ignore[misc]
         return _delta(*self._reader.feed(delta_text))
 
     def has_engine_confirmed_reasoning_end(self) -> bool:
-        """Whether what follows is the tool parser's to read."""
+        """Whether the tool parser reads the text from here on."""
         return self._passed_on or (self._reader is not None and self._reader.ended)
 
     def finish_streaming(self) -> DeltaMessage | None:
@@ -267,7 +268,7 @@ class Dsv4ReasoningParser(ReasoningParser):  # type: ignore[misc]
 def _delta(
     reasoning: str, content: str, calls: Iterable[DeltaToolCall] = ()
 ) -> DeltaMessage | None:
-    """One delta, None if there is nothing to send."""
+    """One delta; None if there is nothing to send."""
     deltas = list(calls)
     if not (reasoning or content or deltas):
         return None
@@ -278,9 +279,9 @@ class Dsv4ToolParser(ToolParser):  # type: ignore[misc]
     """Gives content and calls, and in a stream reasoning too."""
 
     engine_based_streaming = True
-    # A forced call is written in the model's own format, not in vLLM's JSON, and read like any.
+    # A forced call is written in the model's own format, not in vLLM's JSON, and read like others.
     supports_required_and_named = False
-    # What vLLM's grammars call the format, for those that it forces.
+    # The name of the format in vLLM's grammars, for calls that it forces.
     structural_tag_model = "deepseek_v4"
     dialect: DialectName = "v4"
 
@@ -295,7 +296,7 @@ class Dsv4ToolParser(ToolParser):  # type: ignore[misc]
     def extract_tool_calls(
         self, model_output: str, request: VllmRequest
     ) -> ExtractedToolCallInformation:
-        """Content and calls: those the reasoning parser read, or of a text without reasoning."""
+        """Content and calls: as the reasoning parser read them, or of a text without reasoning."""
         message = self._completion.take(model_output)
         if message is None:
             self._completion.thinking = False
@@ -325,7 +326,7 @@ class Dsv4ToolParser(ToolParser):  # type: ignore[misc]
         return self._sent(self._completion.feed(delta_text, request))
 
     def finish_streaming(self) -> DeltaMessage | None:
-        """What the end of the text brings."""
+        """The delta for the end of the text."""
         return self._sent(self._completion.finish())
 
     def get_remaining_unstreamed_args(self) -> str:
@@ -335,7 +336,7 @@ class Dsv4ToolParser(ToolParser):  # type: ignore[misc]
         return _delta(added.reasoning, added.content, map(self._call, added.tool_calls))
 
     def _call(self, call: ReadCall) -> DeltaToolCall:
-        # A call that was given up has a place among the parser's calls, but none among those sent.
+        # An abandoned call has a number among the parser's calls, but not among those sent.
         index = len(self.prev_tool_call_arr)
         name = _name(call)
         # vLLM looks here to see whether there were calls.
