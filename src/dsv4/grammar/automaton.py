@@ -1,8 +1,8 @@
-"""The search for words in a text, state by state, and what is left of an expression after a text.
+"""The search for words in a text, state by state, and the rest of an expression after a text.
 
-A state is the longest end of what was read that is the start of a word; the empty state is where
-the search begins, and where most characters lead back to. A prompt may end in the middle of a
-completion; what may follow is the derivative of the expression (Brzozowski, 1964).
+A state is the longest suffix of the text so far that is the start of a word. The search begins in
+the empty state, and most characters lead back to it. A prompt may end in the middle of a
+completion; the allowed rest is the derivative of the expression (Brzozowski, 1964).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dsv4.grammar.expressions import Expression, Rules
 
 
 class WordSearch:
-    """Finds words."""
+    """Finds the first of some words in a text, character by character."""
 
     def __init__(self, words: tuple[str, ...]) -> None:
         self.words = words
@@ -27,7 +27,7 @@ class WordSearch:
         self._moves: dict[str, tuple[Mapping[str, str], ex.CharSet]] = {}
 
     def step(self, state: str, character: str) -> str | None:
-        """The state after one more character. None where a word is complete."""
+        """The state after one more character; None if a word is complete."""
         read = state + character
         if read.endswith(self.words):
             return None
@@ -36,14 +36,15 @@ class WordSearch:
         return read
 
     def walk(self, state: str, text: str) -> str | None:
-        """The state after a text. None where a word is complete."""
+        """The state after a text; None if a word is complete."""
         after: str | None = state
         for character in text:
             after = None if after is None else self.step(after, character)
         return after
 
     def moves(self, state: str) -> tuple[Mapping[str, str], ex.CharSet]:
-        """The characters that lead to other states than the empty one, and all that lead there."""
+        """The characters that lead to non-empty states, and the set of those that lead to the empty
+        one."""
         if state not in self._moves:
             self._moves[state] = self._new_moves(state)
         return self._moves[state]
@@ -55,8 +56,8 @@ class WordSearch:
         return moves, ex.complement(elsewhere)
 
 
-# A long prefix is read character by character, and grammar after grammar is written, with the same
-# few searches.
+# Cached, because the same few searches read long prefixes, character by character, and write many
+# grammars.
 search_for = lru_cache(16)(WordSearch)
 
 
@@ -71,9 +72,9 @@ def unrolled(
 ) -> Expression:
     """A text without words as one rule for each state of the search.
 
-    `root` is what stands for the empty state, where an engine has something of its own for it;
-    `end` is what ends the text, and `escape` what may stand for a character of it. A word that is
-    in `after_words` may come, if that follows.
+    `root` is the expression of the empty state, if an engine has its own for it; `end` ends the
+    text, and `escape` may replace a character of it. A word in `after_words` is allowed if its
+    value there follows.
     """
     search = search_for(text.without)
     names: dict[str, Expression] = {} if root is None else {"": root}
@@ -99,12 +100,12 @@ def unrolled(
     return ways(text.begun, ex.NEVER) if text.filled else at(text.begun)
 
 
-# What may follow a text that stands in the prompt already: a prefix, an open turn, the opening of
-# a block whose call is forced.
+# The rest after a text that the prompt already has: a prefix, an open turn, the opening of a block
+# whose call is forced.
 
 
 def rest_after(part: Expression, text: str, rules: Rules) -> tuple[Expression, int]:
-    """What is left of an expression after a text, and how much of the text it allows."""
+    """The rest of an expression after a text, and how many characters of the text it allows."""
     for n, character in enumerate(text):
         rest = _derived(part, character, rules)
         if rest == ex.NEVER:
@@ -118,9 +119,9 @@ def _derived(part: Expression, character: str, rules: Rules) -> Expression:
 
 
 def _ways(part: Expression, rules: Rules) -> Iterator[Expression]:
-    """What an expression may be, with choices and references resolved.
+    """The alternatives of an expression, with choices and references resolved.
 
-    Not by recursion: rules that pass on to the next may be many.
+    Without recursion: chains of rules that refer to the next may be long.
     """
     waiting, passed = [part], set()
     while waiting:

@@ -28,29 +28,29 @@ from dsv4.grammar.schema_shapes import (
 from dsv4.grammar.value_rules import Member, Members, ValueRules
 from dsv4.schema import Schema
 
-# The format's markup. No other module of this package knows where it comes from.
+# The format's markup. Other modules of this package do not know its source.
 
 
-# Ends of the released tokens that are long, two by two: no other token has them, hardly any other
-# text, and they are quicker to look for.
+# Suffixes of the long released tokens, each shared by two of them: no other token has them, hardly
+# any other text, and they are quicker to look for.
 RARE_ENDS: dict[str, str] = {
     **dict.fromkeys((tokens.BOS, tokens.EOS), tokens.EOS[-4:]),
     **dict.fromkeys((tokens.THINK_START, tokens.THINK_END), tokens.THINK_START[1:]),
 }
-# How a grammar writes the special tokens that a completion needs: as tokens, or as their text.
+# The ways to write the special tokens that a completion needs: as tokens, or as their text.
 Markers: TypeAlias = Literal["tokens", "text"]
 MARKERS: tuple[Markers, ...] = ("tokens", "text")
 
 
 def visible_tokens(dialect: Dialect) -> tuple[str, ...]:
-    """The tokens that a server must neither hide nor take apart."""
+    """The tokens that a server must neither hide nor split."""
     own = dialect.tokens
     return str(dialect.tags.dsml), str(own.think_start), str(own.think_end)
 
 
 def marker_ids(dialect: Dialect, markers: Markers | Mapping[str, int]) -> dict[str, int]:
-    """The ids of the special tokens that a completion needs, where they are to be written as
-    tokens: those of a vocabulary, or those of the dialect. Empty where one of them is not known."""
+    """The ids of the special tokens that a completion needs, if they are to be written as tokens:
+    those of a vocabulary, or those of the dialect. Empty if one of them is unknown."""
     if markers == "text":
         return {}
     ids: Mapping[str, int | None] = {str(token): token.id for token in dialect.special_tokens}
@@ -64,7 +64,7 @@ def marker_ids(dialect: Dialect, markers: Markers | Mapping[str, int]) -> dict[s
 class CallMarkup:
     """The markup of a completion in one dialect (docs/format.md, section 8).
 
-    `ids` are those of special tokens. One that is not there is written as its text.
+    `ids` are those of special tokens. A token without an id is written as its text.
     """
 
     def __init__(self, dialect: Dialect, ids: Mapping[str, int]) -> None:
@@ -73,7 +73,7 @@ class CallMarkup:
         def written(text: str) -> Expression:
             return _with_tokens(text, tags.dsml, ids)
 
-        # Which is a token in any case to llguidance.
+        # llguidance always treats this as a token.
         reasoning_end = str(own.think_end)
         self.reasoning_end = ex.TokenExpr(reasoning_end, ids.get(reasoning_end))
         self.block_open = written(tags.block_open)
@@ -84,8 +84,8 @@ class CallMarkup:
         self.parameter_open = written(tags.parameter_open)
         self.string_true, self.string_false = tags.string_true, tags.string_false
         self.parameter_close = written(tags.parameter_close)
-        # What a value must not hold: readers end it there. Without the bracket before it: section
-        # 11.5.
+        # The text that a value must not hold, because readers end it there. Without the bracket
+        # before it: section 11.5.
         self.value_end = str(tags.parameter_close)[1:-1]
         # The token of all tags; and the tokens that reasoning and content must not hold (section
         # 8).
@@ -96,7 +96,7 @@ class CallMarkup:
 
 
 def _with_tokens(text: str, dsml: tokens.Special, ids: Mapping[str, int]) -> Expression:
-    """The words of a tag, with its special token as one where its id is known."""
+    """The text of a tag, with its special token as a token if its id is known."""
     parts = tokens.markup(text, (dsml,)).parts
     return ex.sequence(
         *(ex.TokenExpr(part, ids[part]) if part in ids else ex.literal(str(part)) for part in parts)
@@ -106,13 +106,13 @@ def _with_tokens(text: str, dsml: tokens.Special, ids: Mapping[str, int]) -> Exp
 # The completion, and calls as rules: a tool's schema -> its invoke, parameter by parameter.
 
 
-# What a tag cannot hold in a name.
+# Characters that a name in a tag cannot hold.
 _NOT_IN_NAMES = '"\n'
 
 
 @dataclass(frozen=True)
 class GrammarTool:
-    """A declared tool: its name as the model writes it, its schema, and where it stands."""
+    """A declared tool: its name as the model writes it, its schema, and its location."""
 
     name: str
     parameters: object
@@ -120,7 +120,7 @@ class GrammarTool:
 
 
 class CompletionRules:
-    """What a model may write in one dialect: content, and calls of declared tools."""
+    """The rules for a completion in one dialect: content, and calls of declared tools."""
 
     def __init__(
         self,
@@ -134,14 +134,14 @@ class CompletionRules:
         self.rules = rules
         self.relaxations = relaxations
         self.any_order = any_order
-        # What a value must not hold.
+        # Words that a value must not hold.
         self.words: tuple[str, ...] = (markup.value_end if markup_in_values else markup.dsml,)
         self.json: JsonRules = JsonRules(rules, self.words)
 
     def content_then(
         self, answer: Expression | None, calls: Expression, required: bool, preamble: bool
     ) -> Expression:
-        """Only content, or content and calls. `answer` is what stands in place of free content."""
+        """Only content, or content and calls. `answer` replaces free content."""
         free, opened = self.markup.free_text, self.markup.block_open
         content = ex.lexeme(free) if answer is None else answer
         without_calls = ex.NEVER if required else content
@@ -156,7 +156,7 @@ class CompletionRules:
         return ex.choice(without_calls, ex.sequence(before, calls))
 
     def calls(self, invokes: tuple[Expression, ...], parallel: bool) -> Expression:
-        """The calls of a block, each from its name on, and the block's close."""
+        """The calls of a block, each from its name on, and the block's closing tag."""
         if not invokes:
             return ex.NEVER
         one = ex.sequence(self.markup.invoke_open, ex.choice(*invokes))
@@ -173,7 +173,7 @@ class CompletionRules:
         return self.rules.named("call", written)
 
     def _arguments(self, tool: GrammarTool) -> Expression:
-        """All parameters. A call without any has an empty line, or none."""
+        """All parameters. A call without parameters has an empty line, or no line."""
         location = (*tool.location, "parameters")
         schema = _object_schema(tool.parameters, location)
         document = SchemaDocument(schema, location, self.relaxations)
@@ -196,7 +196,7 @@ class _Parameters(ValueRules):
         self.markup = calls.markup
 
     def arranged(self, shape: Shape) -> Expression:
-        self.kinds(shape)  # notes what is not enforced
+        self.kinds(shape)  # notes keywords that are not enforced
         if (listed := self.constants(shape)) is not None:
             place = shape.keywords["enum"].location
             return ex.choice(*(self._constant(v, (*place, n)) for n, v in enumerate(listed)))
@@ -234,8 +234,7 @@ class _Parameters(ValueRules):
     def _typed_value(self, together: Conjunction, name: Expression = ex.EMPTY) -> Expression:
         """A value, from the attribute that gives its type to the end of the line.
 
-        `name` is what stands before that: an undeclared name is one piece with the attribute that
-        ends it.
+        `name` comes before it: an undeclared name is one piece with the attribute that ends it.
         """
         markup = self.markup
         raw, other = self._values(together)
@@ -252,7 +251,7 @@ class _Parameters(ValueRules):
         return ex.choice(*ways)
 
     def _values(self, together: Conjunction) -> tuple[Expression, Expression]:
-        """The strings that fit, raw, and the other values, as JSON."""
+        """The fitting strings as raw text, and the other fitting values as JSON."""
         raw: list[Expression] = []
         other: list[Expression] = []
         for shape in self.document.shapes(together):
@@ -269,7 +268,7 @@ class _Parameters(ValueRules):
         return ex.choice(*raw), ex.choice(*other)
 
     def _raw(self, shape: Shape) -> Expression:
-        """A string as it is."""
+        """A string as raw text."""
         rule = self.patterned(shape, lambda part: part)
         return ex.TextExpr(self.calls.words, filled=self.filled(shape)) if rule is None else rule
 
@@ -279,7 +278,7 @@ class _Parameters(ValueRules):
         return ex.NEVER if ends_early or not ex.has_no_surrogates(value) else ex.literal(value)
 
     def _constant(self, value: Mapping[str, object], location: Location) -> Expression:
-        """Arguments that are listed."""
+        """Arguments that the schema lists."""
         parts = []
         for name, member in value.items():
             schema = Subschema({"const": member}, (*location, name))
@@ -292,7 +291,7 @@ def _joined(name: Expression, attribute: Expression) -> Expression:
 
 
 def _object_schema(schema: object, location: Location) -> Schema:
-    """A tool without a schema has no parameters."""
+    """The schema of a tool's parameters; a tool without a schema has no parameters."""
     if schema is None or schema == {}:
         return {"type": "object", "properties": {}}
     if not isinstance(schema, Mapping):
@@ -311,7 +310,7 @@ def _check_name(name: str, location: Location, markup: CallMarkup) -> None:
 
 
 def _other_name(names: tuple[str, ...], markup: CallMarkup, rules: Rules) -> Expression:
-    """A name that is none of these, and is kept clear of all that markup is made of."""
+    """A name other than these, without the characters of markup."""
     usual = ex.complement(f'"<>\n\r{markup.dsml[0]}')
     rest = rules.named("name", ex.repeat(usual, 0, None))
     return name_unlike(map(tuple, names), usual, rest, end=ex.EMPTY, empty=False)

@@ -1,9 +1,9 @@
 """xgrammar's EBNF, which vLLM and SGLang read.
 
-Each state in which nearly every character may come costs that engine as much as a whole string.
-So a JSON string that must not hold a closing tag has one such state, which allows no bar. A bar
-is taken together with the characters before it, up to one that shows that no tag has begun; what
-may follow the beginning of a tag is rare, and has rules that allow few characters.
+Each state in which nearly every character is allowed costs that engine as much as a whole string.
+So a JSON string that must not hold a closing tag has one such state, which allows no bar. A bar is
+read together with the characters before it, up to one that shows that no tag has begun. Text after
+the beginning of a tag is rare, and has rules that allow few characters.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from dsv4.grammar.grammar_writers import GrammarWriter, escaped
 
 
 _QUOTE = ex.literal('"')
-# What may come where a closing tag has begun: ASCII without spaces and capitals, which thousands of
-# tokens begin with.
+# The characters allowed where a closing tag has begun: ASCII without spaces and capitals, with
+# which thousands of tokens begin.
 _FEW: ex.CharSet = ex.minus(ex.chars((0x21, 0x7E)), ex.ESCAPED_IN_STRINGS, (0x41, 0x5A))
 
 
@@ -42,7 +42,7 @@ class QuickString:
         self.bars: Expression = ex.repeat(ex.chars(self.bar), 1, None)
         self.usual = ex.minus(ex.complement(ex.ESCAPED_IN_STRINGS), self.bar)
         self.begun: dict[int, ex.ReferenceExpr] = {}
-        # Where no bar has just come, and where one has.
+        # The state without a bar just before, and the one with a bar.
         self.plain = rules.reserved("string")
         self.barred = rules.reserved("string")
         bars = ex.repeat(ex.chars(self.bar), 0, None)
@@ -51,7 +51,7 @@ class QuickString:
         rules.bodies[self.barred.name] = ex.choice(self.plain, *self._to_bars(len(self.middle)))
 
     def filled(self) -> Expression:
-        """The same, not empty. Its first character has none before it, so a bar may follow."""
+        """The same, not empty. No character precedes its first one, so a bar may follow."""
         first = ex.minus(self.usual, self.solidus)
         return self.rules.named(
             "string",
@@ -64,7 +64,7 @@ class QuickString:
         )
 
     def _ways(self) -> tuple[Expression, ...]:
-        """What may come but the end."""
+        """The possible continuations except the end."""
         return (
             sequence(ex.minus(self.usual, self.solidus), self.plain),
             sequence(ex.STRING_ESCAPE, self.anywhere),
@@ -73,9 +73,9 @@ class QuickString:
         )
 
     def _bar_ways(self) -> Iterator[Expression]:
-        """A character, what stands between it and a bar, and the bar.
+        """A character, the text between it and a bar, and the bar.
 
-        What stands between is an end of the middle; the character shows that it is not all of it.
+        The text between is a suffix of the middle; the character shows that it is not all of it.
         """
         for start in range(len(self.middle), -1, -1):
             excluded = self.middle[start - 1] if start else ""
@@ -92,14 +92,14 @@ class QuickString:
         )
 
     def _to_bars(self, most: int) -> list[Expression]:
-        """Ends of the middle that come right after a bar, and the next bar."""
+        """Suffixes of the middle that come right after a bar, and the next bar."""
         return [
             sequence(ex.literal(self.middle[-length:]), self.bars, self.barred)
             for length in range(1, most + 1)
         ]
 
     def _after_solidus(self) -> Expression:
-        """What may follow a solidus and one bar: a tag may have begun."""
+        """The possible text after a solidus and one bar: a tag may have begun."""
         return self.rules.named(
             "string",
             ex.choice(
@@ -111,9 +111,9 @@ class QuickString:
         )
 
     def _after(self, length: int) -> Expression:
-        """What may follow the second bar and this much of the tail.
+        """The possible text after the second bar and the first `length` characters of the tail.
 
-        After a letter, the string may end or the tail go on. Elsewhere it may turn away.
+        After a letter, the string may end or the tail continue. Elsewhere other text may follow.
         """
         following = self.tail[length : length + 1]
         if length == len(self.tail):
@@ -138,15 +138,15 @@ class QuickString:
 
 
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\"}
-# What may follow the end of a JSON string: white space, a sign, or the tag that ends a value.
+# Lookahead after the end of a JSON string: white space, a sign, or the tag that ends a value.
 _FOLLOWS_STRING = r" (=[\n ,:<\]}])"
 
 
 class EbnfWriter(GrammarWriter):
     """Writes EBNF with xgrammar's macro for a text without some words.
 
-    The macro costs the engine next to nothing, rules that say the same a sixth of a second. Never a
-    `\\x` escape: the engine reads as many hexadecimal digits as follow.
+    The macro costs the engine next to nothing; equivalent rules cost a sixth of a second. `\\x`
+    escapes are never written, because the engine reads as many hexadecimal digits as follow.
     """
 
     def __init__(self, bodies: dict[str, Expression]) -> None:
@@ -154,7 +154,7 @@ class EbnfWriter(GrammarWriter):
         self.string_ends: dict[ex.StringEndExpr, str] = {}
         self.quick_strings: dict[str, QuickString] = {}
         self.loops: dict[ex.RepeatExpr, str] = {}
-        # Texts that something follows: the rule's name, and what that may begin with.
+        # Texts that something follows: the rule's name, and the first characters that may follow.
         self.ended: dict[ex.TextExpr, tuple[str, set[str]]] = {}
 
     def string(self, text: str) -> str:
@@ -182,7 +182,8 @@ class EbnfWriter(GrammarWriter):
         return " ".join(pieces)
 
     def ended_text(self, part: ex.TextExpr | None, follows: str | None) -> str | None:
-        """A text that something follows. To know what makes masks five times as quick."""
+        """The rule of a text that something follows; None if there is no such text. Masks are five
+        times as quick if the engine knows what follows."""
         if part is None or follows is None or part.begun or part.filled:
             return None
         part = _shortened(part)
@@ -202,16 +203,16 @@ class EbnfWriter(GrammarWriter):
         if not part.begun and not part.filled:
             return self.new_rule("text", self._macro(part))
         root = ex.ReferenceExpr(self.text(ex.TextExpr(part.without)))
-        # A text that must not be empty does not begin with a bar: each state would cost the engine
-        # as much as a whole text.
+        # A text that must not be empty does not begin with a bar, because each further state would
+        # cost the engine as much as a whole text.
         words = part.without if part.begun else tuple(map(_cut_at_bar, part.without))
         rule = unrolled(ex.TextExpr(words, part.begun, part.filled), self.rules, root=root)
         return self.new_rule("text", self.with_new_rules(rule))
 
     def string_end(self, part: ex.StringEndExpr) -> str:
-        """With the macro, a mask would have to be looked up at every quote of the vocabulary.
+        """The end of a string as rules, with a lookahead that tells the engine which tokens fit.
 
-        So a string is rules, with what may follow it, which tells the engine what tokens are right.
+        With the macro, a mask would have to be looked up at every quote of the vocabulary.
         """
         if part not in self.string_ends:
             write = self._quick if is_quick(part.without) else self._searched
@@ -226,9 +227,9 @@ class EbnfWriter(GrammarWriter):
         return string.filled() if part.filled else string.anywhere
 
     def _searched(self, part: ex.StringEndExpr) -> Expression:
-        """Where many words must not come: each state of the search would cost as much as a string.
+        """A string without many words, for which each state of a search would cost too much.
 
-        So after what a word begins with, the macro takes over, without the rests of words.
+        So after the first character of a word, the macro takes over, without the rests of words.
         """
         rests = tuple(dict.fromkeys(RARE_ENDS.get(word, word[1:]) for word in part.without))
         rest = ex.ReferenceExpr(self._rare_string_end(rests))
@@ -251,7 +252,7 @@ class EbnfWriter(GrammarWriter):
         return self.new_rule("string", f"({text} {more}){_FOLLOWS_STRING}")
 
     def repeated(self, part: ex.RepeatExpr) -> str:
-        """A group that may come any number of times as a rule that calls itself.
+        """A repetition without an upper bound, as a rule that refers to itself.
 
         For a group that holds a wide set, the engine's own repetition takes a third of a second for
         a mask.
@@ -277,7 +278,7 @@ def _first(part: Expression | None) -> str | None:
 
 
 def _shortened(part: ex.TextExpr) -> ex.TextExpr:
-    """A text with the ends of words for the words: each character of them costs the engine."""
+    """A text with suffixes in place of its words: each character of a word costs the engine."""
     words = tuple(dict.fromkeys(RARE_ENDS.get(word, word) for word in part.without))
     if words == part.without:
         return part

@@ -1,6 +1,6 @@
-"""Expressions for what a text may be, and the named rules that they refer to.
+"""Expressions that describe sets of texts, and the named rules that they refer to.
 
-This is the one description of a completion. Each form of grammar (`xgrammar`, `gbnf`, `lark`) is
+This is the only description of a completion. Each form of grammar (`xgrammar`, `gbnf`, `lark`) is
 a way to write it. Rules that no text can satisfy, and rules that nothing refers to, are removed
 before a grammar is written.
 """
@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 
 LAST_CHARACTER = sys.maxunicode
-# Half characters: no text that a model writes holds one.
+# Halves of surrogate pairs: no text that a model writes holds one.
 _SURROGATES = (0xD800, 0xDFFF)
 
 
@@ -29,7 +29,7 @@ class LiteralExpr:
 
 @dataclass(frozen=True, slots=True)
 class TokenExpr:
-    """A special token. Where its `id` is known, only that token is meant, not ordinary tokens that
+    """A special token. If its `id` is known, only that token is allowed, not ordinary tokens that
     spell it."""
 
     text: str
@@ -55,7 +55,7 @@ class CharSet:
 class TextExpr:
     """Any text, the empty one included, that holds none of the words.
 
-    `begun` is what already stands before it of a word that must not be completed. A text that is
+    `begun` is the start of a word directly before it, which must not be completed. A text that is
     `filled` is not empty.
     """
 
@@ -101,9 +101,9 @@ class ReferenceExpr:
 
 @dataclass(frozen=True, slots=True)
 class LexemeExpr:
-    """A regular part, read as one piece by engines that cut a text before they parse it.
+    """A regular part, read as one lexeme by engines that tokenize a text before they parse it.
 
-    Such an engine takes a piece as long as it goes. So a text that ends at a tag is one piece
+    Such an engine takes the longest possible piece. So a text that ends at a tag is one piece
     together with that tag.
     """
 
@@ -127,12 +127,12 @@ EMPTY: Expression = SequenceExpr(())
 NEVER: Expression = ChoiceExpr(())
 
 
-# What the expensive parts of a grammar may cost an engine in all: milliseconds, roughly.
+# The most that the expensive parts of a grammar may cost an engine in all: rough milliseconds.
 _HIGHEST_COST = 10_000
 
 
 class Rules:
-    """Rules by name. Equal rules are one, however often they are made."""
+    """Rules by name. Rules with equal bodies are kept only once."""
 
     def __init__(self) -> None:
         self._cost = 0
@@ -141,7 +141,8 @@ class Rules:
         self._numbers: dict[str, int] = {}
 
     def named(self, hint: str, body: Expression) -> Expression:
-        """A reference to a rule of this body. A body that is as short as its name stays."""
+        """A reference to a rule with this body. A body that is as short as a name is returned as it
+        is."""
         if isinstance(body, ReferenceExpr) or body in (EMPTY, NEVER):
             return body
         name = self._references.get(body)
@@ -158,7 +159,7 @@ class Rules:
         return True
 
     def reserved(self, hint: str) -> ReferenceExpr:
-        """A reference to a rule whose body comes later: it may refer to itself."""
+        """A reference to a rule whose body is set later, so that it may refer to itself."""
         while True:
             number = self._numbers[hint] = self._numbers.get(hint, 0) + 1
             name = hint if number == 1 else f"{hint}{number}"
@@ -171,7 +172,7 @@ def literal(text: str) -> Expression:
 
 
 def sequence(*parts: Expression) -> Expression:
-    """One after the other."""
+    """The parts one after the other."""
     flat: list[Expression] = []
     for part in parts:
         if part == NEVER:
@@ -186,7 +187,7 @@ def sequence(*parts: Expression) -> Expression:
 
 
 def choice(*options: Expression) -> Expression:
-    """One of them."""
+    """One of the options."""
     flat: dict[Expression, None] = {}  # a set that keeps the order
     for option in options:
         flat.update(dict.fromkeys(option.options if isinstance(option, ChoiceExpr) else (option,)))
@@ -210,7 +211,8 @@ def lexeme(part: Expression) -> Expression:
 
 
 def until(text: Expression, end: Expression) -> Expression:
-    """A text and what ends it: one lexeme with what comes before the first token of the end."""
+    """A text and its end. The text is one lexeme, with the first part of the end unless that is a
+    token."""
     first, *rest = end.parts if isinstance(end, SequenceExpr) else (end,)
     if isinstance(first, TokenExpr):
         return sequence(lexeme(text), first, *rest)
@@ -218,7 +220,7 @@ def until(text: Expression, end: Expression) -> Expression:
 
 
 def pieces_of(part: Expression) -> tuple[Expression, ...]:
-    """The expressions that an expression is made of."""
+    """The direct parts of an expression."""
     if isinstance(part, SequenceExpr):
         return part.parts
     if isinstance(part, ChoiceExpr):
@@ -227,7 +229,7 @@ def pieces_of(part: Expression) -> tuple[Expression, ...]:
 
 
 def rebuilt(part: Expression, change: Callable[[Expression], Expression]) -> Expression:
-    """An expression of others, with each of those changed; any other as it is."""
+    """An expression with each of its direct parts changed; one without parts as it is."""
     if isinstance(part, SequenceExpr):
         return sequence(*map(change, part.parts))
     if isinstance(part, ChoiceExpr):
@@ -241,7 +243,7 @@ def rebuilt(part: Expression, change: Callable[[Expression], Expression]) -> Exp
 
 
 def chars(*ranges: tuple[int, int] | str) -> CharSet:
-    """The characters of the ranges; a string gives each of its own."""
+    """The characters of the ranges; a string stands for its characters."""
     listed: list[tuple[int, int]] = []
     for span in ranges:
         listed += [(ord(c), ord(c)) for c in span] if isinstance(span, str) else [span]
@@ -259,7 +261,7 @@ def _joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def complement(*excluded: tuple[int, int] | str) -> CharSet:
-    """Every character but these."""
+    """Every character except these."""
     ranges, start = [], 0
     for first, last in chars(*excluded, _SURROGATES).ranges:
         if start < first:
@@ -278,7 +280,7 @@ def minus(one: CharSet, *excluded: tuple[int, int] | str) -> CharSet:
 
 
 def characters_in(part: Expression, wanted: Iterable[str]) -> set[str]:
-    """Those of some characters that a text of a regular expression may hold."""
+    """The `wanted` characters, and perhaps others, that texts of a regular expression may hold."""
     if isinstance(part, CharSet):
         return {character for character in wanted if part.has(character)}
     if isinstance(part, LiteralExpr):
@@ -287,7 +289,7 @@ def characters_in(part: Expression, wanted: Iterable[str]) -> set[str]:
 
 
 def one_of(characters: CharSet) -> Expression:
-    """The set as an expression: nothing fits an empty one, and one character is a text."""
+    """The set as an expression: an empty set matches nothing, and one character is a literal."""
     if not characters.ranges:
         return NEVER
     (first, last), *more = characters.ranges
@@ -297,22 +299,22 @@ def one_of(characters: CharSet) -> Expression:
 # The inside of a JSON string.
 
 
-# What a string cannot hold as it is.
+# Characters that a string cannot hold unescaped.
 ESCAPED_IN_STRINGS = '"\\' + "".join(map(chr, range(0x20)))
 _HEX = chars("0123456789abcdefABCDEF")
-# Without the escaped solidus, which nobody needs: after it a word could be completed.
+# Without the escaped solidus, which is never needed: after it a word could be completed.
 STRING_ESCAPE = sequence(
     literal("\\"), choice(chars('"\\bfnrt'), sequence(literal("u"), repeat(_HEX, 4, 4)))
 )
 
 
 def has_no_surrogates(text: str) -> bool:
-    """Whether a text has only whole characters: half of one cannot be written as UTF-8."""
+    """Whether a text has no lone surrogates, which cannot be written as UTF-8."""
     return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def expanded_string_end(part: StringEndExpr) -> Expression:
-    """The same as a text, escapes and more text."""
+    """The same, written as a text, escapes and more text."""
     text = TextExpr((*ESCAPED_IN_STRINGS, *part.without))
     more = sequence(repeat(sequence(STRING_ESCAPE, text), 0, None), literal('"'))
     if not part.filled:
@@ -325,12 +327,12 @@ def expanded_string_end(part: StringEndExpr) -> Expression:
 
 
 def satisfiable_rules(bodies: dict[str, Expression]) -> frozenset[str]:
-    """The rules that some text satisfies: a value that must hold itself has none."""
+    """The rules that some text satisfies: none satisfies a value that must hold itself."""
     possible: set[str] = set()
     before = -1
     while before < len(possible):
         before = len(possible)
-        # In the order in which they were made: most refer to earlier ones, so one round finds them.
+        # In the order of creation: most refer to earlier ones, so one round finds them.
         for name, body in bodies.items():
             if name not in possible and _is_possible(body, possible):
                 possible.add(name)
@@ -352,7 +354,7 @@ def _is_possible(part: Expression, possible: set[str]) -> bool:
 def without_dead_ends(
     root: Expression, bodies: dict[str, Expression], names: frozenset[str]
 ) -> tuple[Expression, dict[str, Expression]]:
-    """The same texts with only those rules that are possible and needed."""
+    """The same root and rules, with only those rules that are possible and needed."""
     root = _kept(root, names)
     needed: dict[str, Expression] = {}
     waiting = list(_references(root))

@@ -1,4 +1,4 @@
-"""Writers of grammars: what all forms have in common, GBNF for llama.cpp, and llguidance's variant
+"""Writers of grammars: the common part of all forms, GBNF for llama.cpp, and llguidance's variant
 of Lark.
 """
 
@@ -8,7 +8,7 @@ from dsv4.grammar import expressions as ex
 from dsv4.grammar.automaton import WordSearch, unrolled
 from dsv4.grammar.expressions import Expression, Rules
 
-# What all three forms of grammar share: rules, sequences, alternatives, repetitions.
+# Common to all three forms of grammar: rules, sequences, alternatives, repetitions.
 
 
 # In strings, GBNF and Lark escape these the same way.
@@ -16,7 +16,7 @@ _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\", '"': '\\"'}
 
 
 class GrammarWriter:
-    """Writes rules. A form says how it spells what differs."""
+    """Writes rules. A subclass for each form spells the parts that differ."""
 
     root = "root"
     define = "{name} ::= {body}"
@@ -65,7 +65,8 @@ class GrammarWriter:
         return f"({self.expression(part)})" if part != ex.EMPTY else self.string("")
 
     def alternatives(self, part: ex.ChoiceExpr) -> str:
-        """One of them; the empty one, of which not every form has a spelling, as an option."""
+        """One of the options. The empty option makes the others optional, because not every form
+        can spell it."""
         if ex.EMPTY not in part.options:
             return " | ".join(map(self.expression, part.options))
         rest = ex.choice(*(option for option in part.options if option != ex.EMPTY))
@@ -76,7 +77,7 @@ class GrammarWriter:
 
     def repeated(self, part: ex.RepeatExpr) -> str:
         once = self.closed(part.part)
-        # No form reads two counts in a row.
+        # No form accepts two counts in a row.
         return (f"({once})" if isinstance(part.part, ex.RepeatExpr) else once) + _count(part)
 
     def reference(self, part: ex.ReferenceExpr) -> str:
@@ -87,7 +88,7 @@ class GrammarWriter:
             self.texts[part] = self.new_text(part)
         return self.texts[part]
 
-    # Rules that a form needs of its own.
+    # Rules that only one form needs.
 
     def new_rule(self, hint: str, body: str) -> str:
         name = self.rules.reserved(hint).name
@@ -95,14 +96,14 @@ class GrammarWriter:
         return name
 
     def with_new_rules(self, part: Expression, follows: str = "") -> str:
-        """An expression, with the rules that were made for it and what follows each of them."""
+        """Writes an expression, and the rules that were made for it, each with `follows` added."""
         for name, body in list(self.rules.bodies.items()):
             if name not in self.bodies and name not in self.written:
                 self.written[name] = ""  # they may refer to each other
                 self.written[name] = self.line(name, f"({self.expression(body)}){follows}")
         return self.closed(part)
 
-    # What differs.
+    # The parts that differ between forms.
 
     def token(self, part: ex.TokenExpr) -> str:
         return self.string(part.text)
@@ -111,7 +112,7 @@ class GrammarWriter:
         raise NotImplementedError
 
     def characters(self, part: ex.CharSet) -> str:
-        """A set by the ranges in it or, where it goes on to the last character, those not in it."""
+        """A set by its ranges or, if it extends to the last character, by the ranges not in it."""
         negated, ranges = "", part.ranges
         if ranges[-1][1] == ex.LAST_CHARACTER:
             negated, ranges = "^", ex.complement(*ranges).ranges or ((0, 0),)
@@ -144,7 +145,7 @@ def _count(part: ex.RepeatExpr) -> str:
 
 
 def escaped(character: str) -> str:
-    """A character as it is where it can be printed, else by its number."""
+    """A character as it is if it can be printed, otherwise by its number."""
     code = ord(character)
     if character.isprintable():
         return character
@@ -155,7 +156,7 @@ def escaped(character: str) -> str:
 
 
 class GbnfWriter(GrammarWriter):
-    """Writes GBNF, with a rule for each state of the search for words: there these cost nothing."""
+    """Writes GBNF, with a rule for each state of the search for words, which cost nothing there."""
 
     def token(self, part: ex.TokenExpr) -> str:
         return super().token(part) if part.id is None else f"<[{part.id}]>"
@@ -185,10 +186,10 @@ _SOMETHING = "(?s:.+)"
 
 
 class LarkWriter(GrammarWriter):
-    """Writes Lark: a lexeme is a terminal, named in capitals, and all else is rules.
+    """Writes Lark: a lexeme becomes a terminal, named in capitals, and everything else rules.
 
-    A text without some words is the complement of those that hold one. The think tokens are never
-    text to llguidance, and are named by their spelling.
+    A text without some words is the complement of the texts that hold one. To llguidance, the think
+    tokens are never text, and are named by their spelling.
     """
 
     root = "start"
@@ -220,7 +221,7 @@ class LarkWriter(GrammarWriter):
         return self.terminals[part]
 
     def reference(self, part: ex.ReferenceExpr) -> str:
-        """A rule; inside a terminal, which knows no rules, another terminal of the same body."""
+        """A rule; inside a terminal, which cannot have rules, another terminal of the same body."""
         return self.lexeme(ex.LexemeExpr(self.bodies[part.name])) if self.inside else part.name
 
     def new_text(self, part: ex.TextExpr) -> str:
@@ -231,7 +232,7 @@ class LarkWriter(GrammarWriter):
 
 
 def _held(part: ex.TextExpr) -> list[str]:
-    """What must not be: a word anywhere, or at the start the rest of one that was begun."""
+    """The forbidden texts: with a word anywhere, or with the rest of a begun word at the start."""
     search = WordSearch(part.without)
     begun = [part.begun[n:] for n in range(len(part.begun))]
     rests = [
@@ -243,7 +244,7 @@ def _held(part: ex.TextExpr) -> list[str]:
 
 
 def _lark_in_regex(character: str) -> str:
-    """Never `\\u` for ASCII, which the engine does not read."""
+    """A character in a regular expression; never `\\u` for ASCII, which the engine cannot read."""
     if character in "\n\r\t":
         return _ESCAPES[character]
     if character.isascii() and not character.isalnum() and character.isprintable():

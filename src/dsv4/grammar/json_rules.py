@@ -21,7 +21,7 @@ _EXPONENT = ex.sequence(ex.chars("eE"), ex.optional(ex.chars("+-")), ex.repeat(_
 
 
 def number_rule(may_be_negative: bool = True, may_be_positive: bool = True) -> Expression:
-    """A number with or without a point. What is neither negative nor positive is zero."""
+    """A number with or without a point; only zero if it may be neither negative nor positive."""
     unsigned = ex.sequence(_NATURAL, ex.optional(_FRACTION), ex.optional(_EXPONENT))
     zero = ex.sequence(ex.literal("0"), ex.optional(ex.literal(".0")))
     return ex.lexeme(
@@ -49,7 +49,7 @@ def integer_rule(least: int | None, most: int | None) -> Expression:
 
 
 def _natural(least: int, most: int | None) -> Expression:
-    """Whole numbers from least on, without leading zeros."""
+    """Whole numbers from `least` to `most`, without leading zeros."""
     if most is None:
         if least == 0:
             return _NATURAL
@@ -74,7 +74,7 @@ def _between(low: str, high: str) -> Expression:
     rest = len(low) - 1
     first, last = int(low[0]), int(high[0])
     ways: list[Expression] = []
-    if low[1:].strip("0"):  # the lowest first digit allows not every rest
+    if low[1:].strip("0"):  # the lowest first digit does not allow every rest
         ways.append(ex.sequence(ex.literal(low[0]), _between(low[1:], "9" * rest)))
         first += 1
     upper: Expression = ex.NEVER
@@ -87,11 +87,11 @@ def _between(low: str, high: str) -> Expression:
     return ex.choice(*ways, upper) if upper != ex.NEVER else ex.choice(*ways)
 
 
-# Names that are none of the declared ones.
+# Names other than the declared ones.
 
 
-# What a name that begins like a declared one may go on with. All characters would take an engine
-# ten times as long, for each letter of each declared name.
+# The characters with which a name that begins like a declared one may continue. Allowing all would
+# take an engine ten times as long, for each letter of each declared name.
 _USUAL = ex.chars((48, 57), (65, 90), (97, 122), "_-. ")
 
 
@@ -102,10 +102,10 @@ def name_unlike(
     end: Expression,
     empty: bool,
 ) -> Expression:
-    """A name that is none of these, which are given character by character, as they are written.
+    """A name other than these, which are given character by character, as they are written.
 
-    `usual` are the characters that it may hold, `rest` is what may follow one that leads away from
-    every name, and `end` what follows a name that one of these only begins with. `empty` says
+    `usual` are the characters that it may hold. `rest` follows a character that makes it differ
+    from every name; `end` follows a name that is only the beginning of one of these. `empty` says
     whether it may be empty.
     """
     nexts: dict[str, list[tuple[str, ...]]] = {}
@@ -126,17 +126,17 @@ def name_unlike(
 
 
 class JsonRules:
-    """JSON that holds none of some words, which would end it for whoever reads around it."""
+    """JSON without some words, which would end it for the parser of the text around it."""
 
     def __init__(self, rules: Rules, words: tuple[str, ...]) -> None:
         self.rules = rules
         self.words = words
-        # The patterns that strings were made for.
+        # The rules of strings, by their patterns.
         self.patterns: dict[str, Expression] = {}
         self._any: Expression | None = None
 
     # JSON is written on one line, as the encoder writes it, with or without a space after a sign.
-    # White space without end is what models fall into when JSON is all they may write.
+    # Models that may only write JSON otherwise tend to write endless white space.
     comma: Expression = ex.lexeme(ex.sequence(ex.literal(","), ex.optional(ex.literal(" "))))
     colon: Expression = ex.lexeme(ex.sequence(ex.literal(":"), ex.optional(ex.literal(" "))))
 
@@ -153,7 +153,7 @@ class JsonRules:
         return ex.sequence(ex.literal('"'), inside, ex.literal('"'))
 
     def constant(self, value: object) -> Expression:
-        """A value as the encoder writes it, with an escape where it would spell a word."""
+        """A value as the encoder writes it, with an escape in any word that it would spell."""
         text = to_json(value)
         for word in self.words:
             text = text.replace(word, f"\\u{ord(word[0]):04x}{word[1:]}")
@@ -175,10 +175,10 @@ class JsonRules:
         return ex.sequence(self.constant(name), self.colon)
 
     def other_key(self, names: tuple[str, ...]) -> Expression:
-        """The name of a member that is none of these."""
+        """The name of a member, other than these."""
         if not names:
             return ex.sequence(self.string(), self.colon)
-        # One that begins with what a word begins with would need a search of its own.
+        # A name with the first character of a word would need a separate search.
         usual = ex.complement(ex.ESCAPED_IN_STRINGS, "".join(word[0] for word in self.words))
         rest = self.rules.named("inside", ex.StringEndExpr(self.words))
         inside = name_unlike(map(_units, names), usual, rest, end=ex.literal('"'), empty=True)
@@ -212,8 +212,8 @@ class JsonRules:
         return self.rules.named("object", self.bracketed("{", ex.optional(members), "}"))
 
     def keeps_apart(self, part: Expression) -> bool:
-        """Whether no text of a regular expression can hold one of the words: each of them has a
-        character that the texts lack."""
+        """Whether no text of a regular expression can hold one of the words, because each word has
+        a character that the texts lack."""
         found = ex.characters_in(part, frozenset().union(*self.words))
         return not any(found.issuperset(word) for word in self.words)
 

@@ -1,8 +1,8 @@
 """Regular expressions in schemas -> expressions over characters.
 
 ECMA's regular expressions, which JSON Schema uses, and Python's, which most validators run,
-differ on what is a digit or a word character beyond ASCII. A class here holds what it holds in
-both.
+differ on which characters beyond ASCII are digits or word characters. A class here holds the
+characters that it holds in both.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from __future__ import annotations
 from dsv4.grammar import expressions as ex
 from dsv4.grammar.expressions import Expression
 
-# Counted repetitions are expensive for engines: a pattern may count so far in all.
+# The most that the repetitions in a pattern may count in all: they are expensive for engines.
 MOST_COUNTED = 64
 # Milliseconds that one pattern may take an engine, roughly.
 MOST_COST = 640
-# Longer ones, of which each parenthesis may nest deeper, are not worth their cost.
+# The longest pattern: longer ones, which may nest deeper, are not worth their cost.
 MOST_CHARACTERS = 256
 
 _DIGIT = ex.chars((48, 57))
 _WORD = ex.chars((48, 57), (65, 90), (97, 122), "_")
 _SPACE = ex.chars(" \t\n\r\f\v")
-# What either of the two calls white space.
+# Characters that either of the two counts as white space.
 _ANY_SPACE = (
     "\t\n\v\f\r\x1c\x1d\x1e\x1f \x85\xa0\u1680",
     (0x2000, 0x200A),
@@ -30,7 +30,7 @@ _CLASSES: dict[str, ex.CharSet] = {
     "d": _DIGIT,
     "w": _WORD,
     "s": _SPACE,
-    # Beyond ASCII both have digits and letters of their own.
+    # Beyond ASCII the two differ on digits and letters.
     "D": ex.chars((0, 47), (58, 0x65F), (0x3000, 0x9FFF)),
     "W": ex.minus(ex.chars((0, 127)), (48, 57), (65, 90), (97, 122), "_"),
     "S": ex.complement(*_ANY_SPACE),
@@ -41,11 +41,11 @@ _QUANTIFIERS: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None
 
 
 class NotRegular(ValueError):
-    """A pattern that cannot be turned into rules. Says why."""
+    """Raised for a pattern that cannot be turned into rules; says why."""
 
 
 def pattern_rule(source: str) -> Expression:
-    """The texts in which the pattern is found somewhere, as JSON Schema has it."""
+    """The texts that contain a match of the pattern, as JSON Schema defines it."""
     if len(source) > MOST_CHARACTERS:
         raise NotRegular(f"it is longer than {MOST_CHARACTERS} characters")
     rule = _PatternReader(source).whole()
@@ -55,8 +55,8 @@ def pattern_rule(source: str) -> Expression:
 
 
 def pattern_cost(part: Expression) -> int:
-    """What a pattern takes xgrammar, which is the slowest, in milliseconds: so much for each set
-    of characters, by its size, and for each time that it is counted."""
+    """The milliseconds that a pattern takes xgrammar, the slowest engine: an amount for each set of
+    characters, by its size, times its repetitions."""
     if isinstance(part, ex.CharSet):
         return 1 if part.size <= 16 else 8 if part.size <= 256 else 48
     if isinstance(part, ex.RepeatExpr):

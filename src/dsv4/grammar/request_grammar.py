@@ -1,5 +1,5 @@
-"""A request -> the grammar of what the model may write: tools that may be called, the response
-format, where the prompt ends, and the fields by which servers take a grammar.
+"""A request -> the grammar of the completions that the model may write: callable tools, the
+response format, the end of the prompt, and the fields in which servers take a grammar.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dsv4.grammar.schema_shapes import Relaxation, Relaxations, SchemaDocument, 
 from dsv4.grammar.value_rules import ValueRules
 from dsv4.request import Request
 
-# The response format, which takes the place of free content.
+# The response format, which replaces free content.
 
 
 def answer_rules(
@@ -33,7 +33,7 @@ def answer_rules(
     any_order: bool,
     forbidden: tuple[str, ...],
 ) -> Expression | None:
-    """The values that the format allows, which hold no `forbidden` token. None: any text."""
+    """The values that the format allows, without `forbidden` tokens; None for any text."""
     located = maybe_response_schema(response_format)
     if located is None:
         return None
@@ -46,7 +46,7 @@ def answer_rules(
     return rule
 
 
-# Which tools may be called, and whether one must be.
+# The tools that may be called, and whether one must be.
 
 
 class AllowedTools(NamedTuple):
@@ -57,7 +57,7 @@ class AllowedTools(NamedTuple):
 
 
 def allowed_tools(request: Request) -> AllowedTools:
-    """The tools that the request's choice leaves."""
+    """The tools that the request's choice allows."""
     mode, tool = read_tool_choice(request.tool_choice)
     if mode == "none":
         return AllowedTools((), None)
@@ -91,8 +91,8 @@ def _declared(request: Request) -> Iterator[completion_rules.GrammarTool]:
 
 
 def _parameters(function: Mapping[str, Any], location: Location) -> object:
-    """The schema of a tool. Under another name the prompt shows it, and no grammar can follow it:
-    the model would be told of parameters that it may not write."""
+    """The schema of a tool. One under another name is refused: the prompt would show it, but the
+    grammar would not allow its parameters."""
     parameters = function.get("parameters")
     for name, value in function.items() if parameters is None else ():
         if isinstance(value, Mapping) and ("properties" in value or value.get("type") == "object"):
@@ -101,13 +101,14 @@ def _parameters(function: Mapping[str, Any], location: Location) -> object:
     return parameters
 
 
-# Where a completion begins: what of it the prompt already holds.
+# The start of a completion, of which the prompt may already hold a part.
 
 
 class CompletionStart(NamedTuple):
-    """`reasoning`: whether the completion, with what is `written` of it, begins with reasoning.
+    """The state of a completion at the end of the prompt; `written` is its part in the prompt.
 
-    `task`: whether it is a quick-instruction task's output, which has neither reasoning nor calls.
+    `reasoning` says whether it begins with reasoning; `task` whether it is the output of a
+    quick-instruction task, which has neither reasoning nor calls.
     """
 
     reasoning: bool
@@ -116,7 +117,7 @@ class CompletionStart(NamedTuple):
 
 
 def completion_start(request: Request, after_reasoning: bool) -> CompletionStart:
-    """Where the model goes on after the request's prompt, or after the reasoning behind it."""
+    """The start of the completion after the request's prompt, or after the reasoning."""
     ending = request.encode().ending
     if ending.kind == "task":
         return CompletionStart(False, "", task=True)
@@ -139,12 +140,12 @@ GRAMMAR_WRITERS: dict[str, type[GrammarWriter]] = {
 
 @dataclass(frozen=True)
 class Grammar:
-    """A grammar of what a model may write.
+    """A grammar of the completions that a model may write.
 
     `text` is the grammar in the language of its `form`: "xgrammar", "gbnf" or "lark". `relaxed`
     lists the keywords of schemas that it does not enforce. `markers` says how it writes special
     tokens: as "tokens", or as their "text", which a model may then spell with ordinary tokens.
-    `visible` are the tokens that a server must neither hide nor take apart.
+    `visible` are the tokens that a server must neither hide nor split.
     """
 
     text: str
@@ -154,12 +155,12 @@ class Grammar:
     visible: tuple[str, ...] = completion_rules.visible_tokens(DEFAULT)
 
     def fields(self, server: str) -> dict[str, Any]:
-        """The fields by which a server takes this grammar.
+        """The request fields that pass this grammar to a server.
 
         `server` is "vllm", "sglang", "sglang-completions" or "llamacpp". Raises an error for a
         server that reads another form.
         """
-        # Tokens of the format must neither be hidden in what comes back nor added to what is sent.
+        # Tokens of the format must neither be hidden in answers nor added to requests.
         ebnf = {"ebnf": self.text, "skip_special_tokens": False}
         servers: dict[str, tuple[tuple[GrammarForm, ...], dict[str, Any]]] = {
             "vllm": (
@@ -198,25 +199,26 @@ def for_request(
     exact: bool = False,
     markers: completion_rules.Markers | Mapping[str, int] = "tokens",
 ) -> Grammar:
-    """The grammar of what a model may write after the prompt of `request`.
+    """The grammar of the completions that a model may write after the prompt of `request`.
 
-    What it allows parses with `strict=True`. Calls name declared tools, and their arguments fit the
-    schemas but for what `relaxed` lists. It begins where the prompt ends: after a prefix, in an
-    open turn, or in a block that the prompt has opened for a forced call.
+    Every text that it allows parses with `strict=True`. Calls name declared tools, and their
+    arguments fit the schemas, except for the keywords that `relaxed` lists. It begins where the
+    prompt ends: after a prefix, in an open turn, or in a block that the prompt has opened for a
+    forced call.
 
     `form` is the engine's language: "xgrammar" (vLLM, SGLang), "gbnf" (llama.cpp) or "lark"
     (llguidance). With `reasoning="server"` the grammar begins after the reasoning, for servers that
-    let that pass by themselves. `preamble` says whether content may stand before calls that are
-    required. `order` is the order of parameters and members: "any" (for up to six, in the declared
-    order beyond), or "declared". `markup_in_values` says whether a string may hold markup of calls
-    other than the tag that closes it. `parallel` says whether there may be several calls. With
-    `exact`, what would be relaxed is an error. `markers` says how special tokens are written: as
-    "tokens", by the ids of the dialect's vocabulary or by those of a mapping, such as
-    `Tokenizer.vocabulary.added`; or as "text", for engines that know no tokens in a grammar. Where
-    an id is not known, as for V3.2 without a mapping, they are written as text.
+    do not constrain it. `preamble` says whether content may come before required calls. `order` is
+    the order of parameters and members: "any" (for up to six, in the declared order beyond), or
+    "declared". `markup_in_values` says whether a string may hold markup of calls other than the tag
+    that closes it. `parallel` says whether there may be several calls. With `exact`, a keyword that
+    would be relaxed is an error. `markers` says how special tokens are written: as "tokens", by the
+    ids of the dialect's vocabulary or by those of a mapping, such as `Tokenizer.vocabulary.added`;
+    or as "text", for engines without tokens in grammars. If an id is unknown, as for V3.2 without a
+    mapping, they are written as text.
 
-    Raises an `OptionError` with the path of what no grammar can be made for (an `EncodeError` where
-    that stands in a message).
+    Raises an `OptionError` with the path of the part for which no grammar can be made (an
+    `EncodeError` if that is in a message).
     """
     _check_option("form", form, tuple(GRAMMAR_WRITERS))
     _check_option("reasoning", reasoning, ("grammar", "server"))
@@ -287,7 +289,7 @@ def _check_callable(
 
 
 def _after(whole: Expression, written: str, rules: Rules) -> Expression:
-    """What is left of a completion after what the prompt holds of it."""
+    """The rest of a completion after the part that the prompt already holds."""
     rest, allowed = rest_after(whole, written, rules)
     if rest == ex.NEVER:
         shown = short_repr(written[allowed : allowed + 40])

@@ -1,8 +1,8 @@
 """JSON schemas -> shapes: alternatives without references and combinations; and the keywords that a
 grammar does not enforce.
 
-A schema is first written as "one of these, each of which is all of that", so that the code that
-makes rules from a shape sees plain keywords only.
+A schema is first rewritten as a choice of alternatives, each of which merges all schemas that must
+hold, so that the code that makes rules from a shape sees only plain keywords.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from dsv4.schema import TYPES, Schema, json_identity, resolve
 class Relaxation:
     """One keyword that the grammar does not enforce, or not in full.
 
-    `location` is the way to it in the caller's data, `path` the same as text
+    `location` is its place in the caller's data, `path` the same as text
     (`tools[0].function.parameters.properties.email.format`), `keyword` its last step, and `reason`
-    says what is let pass, or why.
+    says what is not checked, or why.
     """
 
     location: Location
@@ -45,9 +45,9 @@ class Relaxation:
 
 
 class Relaxations:
-    """What one grammar relaxes, each place once, in the order in which it was found.
+    """The relaxations of one grammar, each place once, in the order in which they were found.
 
-    Where the caller wants an exact grammar, the first one is an error.
+    If the caller wants an exact grammar, the first one is an error.
     """
 
     def __init__(self, exact: bool) -> None:
@@ -73,18 +73,18 @@ MOST_NESTED = 64
 
 
 class Subschema(NamedTuple):
-    """A schema, and where it stands."""
+    """A schema and its location."""
 
     schema: object
     location: Location
 
 
-# Schemas that hold together. None at all: anything goes.
+# Schemas that must all hold. An empty tuple allows any value.
 Conjunction: TypeAlias = tuple[Subschema, ...]
 
 
 class Keyword(NamedTuple):
-    """The value of a keyword, and where it stands."""
+    """The value of a keyword and its location."""
 
     value: Any
     location: Location
@@ -92,9 +92,9 @@ class Keyword(NamedTuple):
 
 @dataclass(frozen=True)
 class Shape:
-    """What one alternative of a schema asks for.
+    """The requirements of one alternative of a schema.
 
-    `additional` is None where nothing is said of undeclared members.
+    `additional` is None if the schema does not mention undeclared members.
     """
 
     keywords: dict[str, Keyword] = field(default_factory=dict)
@@ -122,7 +122,7 @@ def _is_count(value: object) -> bool:
 
 
 def _whole(value: object) -> object:
-    """An integer that is written as a float, as that integer: JSON Schema has `2.0` mean 2."""
+    """An integer that is written as a float, as that integer: in JSON Schema, `2.0` means 2."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -138,7 +138,7 @@ def _is_list(value: object) -> bool:
     return isinstance(value, (list, tuple)) and bool(value)
 
 
-# The simple keywords: what they may be, and how an error says it.
+# The simple keywords: the check of the value, and the words for an error.
 _CHECKS: dict[str, tuple[Callable[[object], bool], str]] = {
     **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems"), (_is_count, "a count")),
     **dict.fromkeys(("minProperties", "maxProperties"), (_is_count, "a count")),
@@ -148,14 +148,14 @@ _CHECKS: dict[str, tuple[Callable[[object], bool], str]] = {
 }
 # Bounds that are numbers in current drafts, and flags beside the bound in the oldest.
 _EXCLUSIVE = {"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}
-# What no rule enforces: the type of value that it is about, how that is said, and the value with
-# which it asks for nothing.
+# The keywords that no rule enforces: the type of value that each is about, the words for it, and
+# the value that makes no requirement.
 UNENFORCED: dict[str, dict[str, Any]] = read_table("unenforced_keywords", __file__)
 _SOMETHING = object()
 
 
 def own_shape(schema: Schema, location: Location) -> Shape:
-    """The keywords of one schema, references and combinations aside."""
+    """The keywords of one schema, except references and combinations."""
     keywords: dict[str, Keyword] = {}
     for name, value in schema.items():
         place = (*location, name)
@@ -219,7 +219,7 @@ def _structure(schema: Schema, location: Location) -> dict[str, Any]:
         fields["properties"] = {
             name: (Subschema(value, (*place, name)),) for name, value in properties.items()
         }
-    if "patternProperties" in schema:  # whatever has a name that fits, and names are not looked at
+    if "patternProperties" in schema:  # any member, because names are not compared with patterns
         fields["additional"] = ()
     elif "additionalProperties" in schema:
         place = (*location, "additionalProperties")
@@ -229,7 +229,8 @@ def _structure(schema: Schema, location: Location) -> dict[str, Any]:
 
 
 def _items(schema: Schema, location: Location) -> tuple[tuple[Conjunction, ...], Conjunction]:
-    """Items one by one, and the schema of the others. Older drafts list the first in `items`."""
+    """The schemas of the first items, and that of the others. Older drafts list the first in
+    `items`."""
     older = isinstance(schema.get("items"), list)
     names = ("items", "additionalItems") if older else ("prefixItems", "items")
     listed = schema.get(names[0], [])
@@ -241,7 +242,7 @@ def _items(schema: Schema, location: Location) -> tuple[tuple[Conjunction, ...],
     return prefix, rest
 
 
-# Two shapes that hold together.
+# Two shapes that must both hold.
 
 
 def _narrow(keywords: dict[str, Keyword], name: str, other: Keyword) -> None:
@@ -276,19 +277,19 @@ _CONJUNCTION_OF: dict[str, Callable[[Any, Any], Any]] = {
 
 
 class SchemaDocument:
-    """A schema that others refer into, and the shapes of its parts."""
+    """A schema with references into it, and the shapes of its parts."""
 
     def __init__(self, root: object, location: Location, relaxations: Relaxations) -> None:
         self.root = root
         self.location = location
         self.relaxations = relaxations
-        # What was found for a schema is kept: many references may lead to one.
+        # The shapes of a schema are kept: many references may lead to it.
         self._shapes: dict[Location, list[Shape]] = {}
 
     def shapes(
         self, together: Conjunction, following: frozenset[Location] = frozenset()
     ) -> list[Shape]:
-        """The alternatives of schemas that hold together. None: no value fits them."""
+        """The alternatives of schemas that must all hold; empty if no value fits them."""
         alternatives = [Shape()]
         for part in together:
             alternatives = self._both(
@@ -351,7 +352,7 @@ class SchemaDocument:
     # References.
 
     def resolved(self, together: Conjunction) -> Conjunction:
-        """The same with what references point to in their place, each schema once."""
+        """The same schemas with references replaced by their targets, each schema once."""
         schemas = (self._resolved(part) for part in together)
         return tuple({part.location: part for part in schemas}.values())
 
@@ -377,7 +378,7 @@ class SchemaDocument:
         return refusal((*location, "$ref"), problem)
 
     def target(self, pointer: object, location: Location) -> Subschema:
-        """What `#/…/…` points to."""
+        """The schema that `#/…/…` points to."""
         place = (*location, "$ref")
         if not isinstance(pointer, str) or pointer[:1] != "#" or pointer[1:2] not in ("", "/"):
             expected = "a reference into the same schema, as #/$defs/name"
@@ -395,7 +396,7 @@ class SchemaDocument:
         return [shape for shape in both if shape is not None]
 
     def both(self, one: Shape, other: Shape) -> Shape | None:
-        """The shape of what fits both. None where nothing does."""
+        """The shape of the values that fit both; None if no value does."""
         merged = self._merged(one, other)
         return merged if _possible(merged) else None
 
@@ -431,7 +432,7 @@ _NOTES = {"title", "description", "default", "examples", "deprecated", "$comment
 
 
 def _only_refers(schema: object) -> str | None:
-    """The pointer of a schema that is a reference and nothing else that matters."""
+    """The pointer of a schema that is only a reference, apart from notes; otherwise None."""
     if not isinstance(schema, Mapping) or not isinstance(schema.get("$ref"), str):
         return None
     return schema["$ref"] if schema.keys() <= {"$ref", *_NOTES} else None
@@ -444,7 +445,8 @@ def _check_number(alternatives: int, location: Location) -> None:
 
 
 def _merged_properties(one: Shape, other: Shape) -> Iterator[tuple[str, Conjunction]]:
-    """What one side does not declare is undeclared there, and must fit what that side says."""
+    """The members of both shapes. A member that only one shape declares must also fit the other's
+    schema of undeclared members."""
     for name in dict.fromkeys((*one.properties, *other.properties)):
         mine = one.properties.get(name, one.additional or ())
         theirs = other.properties.get(name, other.additional or ())

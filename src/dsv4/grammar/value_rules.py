@@ -16,18 +16,18 @@ from dsv4.grammar.pattern_rules import NotRegular, pattern_cost, pattern_rule
 from dsv4.grammar.schema_shapes import UNENFORCED, Conjunction, SchemaDocument, Shape
 from dsv4.schema import TYPES, has_type
 
-# Members of an object, or parameters of a call: which ones, how often, in which order.
+# Members of an object, or parameters of a call: their choice, number and order.
 
 
-# Any order takes a rule for each set of members that may still come: two to the power of this.
+# Any order needs a rule for each set of members that may still come: two to the power of this.
 MOST_IN_ANY_ORDER = 6
-# In a grammar of more rules, which take an engine seconds, the order is the declared one.
+# In a grammar with more rules, which take an engine seconds, the declared order is used.
 MOST_RULES = 16_384
 
 
 @dataclass(frozen=True)
 class Member:
-    """One member: how it is written, and whether it must be there."""
+    """One member: its expression, and whether it is required."""
 
     written: Expression
     required: bool
@@ -37,8 +37,8 @@ class Member:
 class Members:
     """The members of an object.
 
-    `other` is how an undeclared one is written, NEVER where there must be none. `between` stands
-    between two members.
+    `other` is the expression of an undeclared one, NEVER if there must be none. `between` separates
+    two members.
     """
 
     declared: tuple[Member, ...]
@@ -46,7 +46,8 @@ class Members:
     between: Expression
 
     def arranged(self, rules: Rules, any_order: bool) -> Expression:
-        """All of them. Beyond a few, any order would take too many rules: then in the given one."""
+        """All members, in any order or in the given one. More than a few are always in the given
+        order, because any order would need too many rules."""
         few = len(self.declared) <= MOST_IN_ANY_ORDER and len(rules.bodies) < MOST_RULES
         if any_order and few:
             return _in_any_order(self, rules)
@@ -58,7 +59,7 @@ def _in_any_order(members: Members, rules: Rules) -> Expression:
     rests: dict[frozenset[int], Expression] = {}
 
     def rest(left: frozenset[int]) -> Expression:
-        """What may follow where these are still to come."""
+        """The possible text while these members are still to come."""
         if not left and other == ex.NEVER:
             return ex.EMPTY
         if left not in rests:
@@ -71,7 +72,7 @@ def _in_any_order(members: Members, rules: Rules) -> Expression:
         ways = [ex.sequence(declared[n].written, rest(left - {n})) for n in sorted(left)]
         if other != ex.NEVER:
             ways.append(ex.sequence(other, rest(left)))
-        # What stands before all of them is written once: engines take a multiple of the time else.
+        # The text before all of them is written only once: engines are several times faster so.
         return ex.choice(end, ex.sequence(before, ex.choice(*ways)))
 
     return ways(frozenset(range(len(declared))), ex.EMPTY)
@@ -88,8 +89,8 @@ def _in_order(members: Members, rules: Rules) -> Expression:
         rules.bodies[reference.name] = ex.choice(chosen, more)
         return reference
 
-    # From the last to the first: what may follow is made before what it follows. Undeclared
-    # ones are let in before a declared one is chosen, so that there is one way to read each.
+    # From the last to the first, because a rule refers to those that may follow. Undeclared members
+    # may come before a declared one is chosen, so that each text has only one reading.
     first: Expression = ex.EMPTY
     later: Expression = ex.EMPTY
     rest = with_others(later)
@@ -105,24 +106,24 @@ def _in_order(members: Members, rules: Rules) -> Expression:
 # Values.
 
 
-# More items than these are not counted: engines refuse, or take seconds.
+# The most items that are counted: with more, engines refuse, or take seconds.
 MOST_ITEMS = 1000
-# Bounds of more digits than these are not looked at.
+# The most digits of a bound that is enforced.
 MOST_DIGITS = 40
-# What engines do with optional members grows with the square of their number: these take seconds.
+# The work of engines grows with the square of the number of optional members: these take seconds.
 MOST_MEMBERS = 400
 # Listed values, and characters of them, beyond which a list is not enforced.
 MOST_LISTED = 4096
 MOST_LISTED_CHARACTERS = 65_536
-# What a schema may say beside a list of values without asking for more than the list does.
+# Keywords beside a list of values that do not require more than the list does.
 _ABOUT_LISTED = ("type", "enum", *UNENFORCED)
-# Schemas that hold together may meet in any combination, in a schema that refers to itself.
+# In a schema that refers to itself, schemas that must all hold may meet in any combination.
 MOST_COMBINED = 500
-# Characters of declared names up to which an undeclared one is kept apart from them.
+# The most characters of declared names for which an undeclared name is kept different from them.
 MOST_NAMES = 96
 
 
-# The least and the most that an integer may be, by a bound.
+# Functions that turn a bound into the least or the greatest allowed integer.
 WholeBound: TypeAlias = Callable[[float], int]
 _LEAST: dict[str, WholeBound] = {
     "minimum": math.ceil,
@@ -137,7 +138,7 @@ _MOST: dict[str, WholeBound] = {
 class ValueRules:
     """The values that fit the schemas of one document.
 
-    `json` writes them, and knows the words that they must not hold.
+    `json` writes them, and has the words that they must not hold.
     """
 
     def __init__(
@@ -148,8 +149,8 @@ class ValueRules:
         self.json = json
         self.rules = rules
         self.any_order = any_order
-        # Values by the places of their schemas: what was made, and what is being made, with the
-        # rule that it needs if it refers to itself.
+        # Values by the places of their schemas: finished ones, and those in progress, with the rule
+        # that they need if they refer to themselves.
         self._by_places: dict[tuple[Location, ...], Expression] = {}
         self._open: dict[tuple[Location, ...], ex.ReferenceExpr | None] = {}
 
@@ -187,7 +188,7 @@ class ValueRules:
         return ex.choice(*(self._typed(shape, kind) for kind in self.kinds(shape)))
 
     def kinds(self, shape: Shape) -> list[str]:
-        """The types that values of a shape may have. A number may be whole."""
+        """The types that values of a shape may have. "number" includes "integer"."""
         kinds = [kind for kind in TYPES if kind in shape.types]
         if (listed := shape.get("enum")) is not None:
             kinds = [kind for kind in kinds if any(has_type(value, (kind,)) for value in listed)]
@@ -197,7 +198,7 @@ class ValueRules:
         return kinds
 
     def constants(self, shape: Shape) -> list[Any] | None:
-        """The values that a shape lists. None where it lists none."""
+        """The values that a shape lists; None if it does not list any."""
         keyword = shape.keywords.get("enum")
         if keyword is None:
             return None
@@ -212,7 +213,7 @@ class ValueRules:
         return [value for value in keyword.value if has_type(value, shape.types)]
 
     def listed(self, constants: list[Any]) -> Expression:
-        """One of these values, as one lexeme: llguidance gives up where more than 2,000 rules or
+        """One of these values, as one lexeme: llguidance gives up if more than 2,000 rules or
         lexemes may come next."""
         return ex.lexeme(ex.choice(*map(self.json.constant, constants)))
 
@@ -258,7 +259,7 @@ class ValueRules:
                 self.relaxations.note(shape.keywords[name].location, reason)
 
     def _number(self, shape: Shape) -> Expression:
-        """Of bounds, only the sign is kept."""
+        """A number. Of its bounds, only the sign is enforced."""
         negative = positive = True
         for name in (*_LEAST, *_MOST):
             bound = shape.get(name)
@@ -282,9 +283,9 @@ class ValueRules:
     def patterned(
         self, shape: Shape, written: Callable[[Expression], Expression]
     ) -> Expression | None:
-        """The texts that a pattern allows. None where there is none, or none that can be enforced.
+        """The texts that a pattern allows; None without a pattern that can be enforced.
 
-        A text that held one of the words would end early. Where the pattern allows one, its sets of
+        A text that held one of the words would end early. If the pattern allows one, its sets of
         characters lose one character of each word.
         """
         keyword = shape.keywords.get("pattern")
@@ -312,7 +313,7 @@ class ValueRules:
         return self.json.patterns[source]
 
     def filled(self, shape: Shape) -> bool:
-        """Whether a text must not be empty: lengths are not counted beyond that."""
+        """Whether a text must not be empty. Other limits on lengths are not enforced."""
         self._note_length(shape, "minLength", 1)
         self._note_length(shape, "maxLength", 0)
         return bool(shape.get("minLength", 0) > 0)
@@ -389,10 +390,10 @@ class ValueRules:
     def declared(
         self, shape: Shape
     ) -> tuple[list[tuple[str, Conjunction, bool]], Conjunction | None]:
-        """Declared members in order, and what undeclared ones must fit: None where there are none.
+        """The declared members in order, and the schemas of undeclared ones; None if not allowed.
 
-        A schema that declares members and says nothing of others is taken to want no others. A
-        member that is required counts as declared.
+        A schema that declares members and does not mention others is taken to allow no others. A
+        required member counts as declared.
         """
         required = shape.get("required", ())
         additional = shape.additional
@@ -407,7 +408,7 @@ class ValueRules:
         return [(name, properties[name], name in required) for name in properties], additional
 
     def apart(self, shape: Shape, names: tuple[str, ...]) -> tuple[str, ...]:
-        """The names that an undeclared member must not have, if they are not too many."""
+        """The names that an undeclared member must not have; empty if there are too many."""
         if sum(map(len, names)) <= MOST_NAMES:
             return names
         reason = "an undeclared member may have a declared one's name, because there are many"
@@ -422,7 +423,7 @@ class ValueRules:
 
 
 def _rarest(word: str) -> str:
-    """The character of a word that other texts can do without best."""
+    """The character of a word that is rarest in other texts."""
     return next((character for character in word if not character.isascii()), word[0])
 
 
