@@ -3,8 +3,8 @@
 Functions that depend on a dialect, or on the project whose copy of the module it is, are methods of
 `ReleasedFunctions`: the modules of other releases, and vLLM's, have their own.
 
-The top-level module `encoding_dsv4` is this one under its released name. Where the results differ
-on purpose, docs/format.md, section 10, says how and docs/encoding.md says why.
+The top-level module `encoding_dsv4` is this one under its released name. Intended differences in
+results are in docs/format.md, section 10; docs/encoding.md has the reasons.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The functions of the module released with V3.2: same names, parameters and results.
 
-The top-level module `encoding_dsv32` is this one under its released name. Where the results
-differ on purpose, docs/format.md, section 10, says how and docs/encoding.md says why.
+The top-level module `encoding_dsv32` is this one under its released name. Intended differences in
+results are in docs/format.md, section 10; docs/encoding.md has the reasons.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The functions of the module released with V4.1: same names, parameters and results.
 
-The top-level module `encoding_dsv41` is this one under its released name. Where the results
-differ on purpose, docs/format.md, section 10, says how and docs/encoding.md says why.
+The top-level module `encoding_dsv41` is this one under its released name. Intended differences in
+results are in docs/format.md, section 10; docs/encoding.md has the reasons.
 
 Like the released module, it first replaces images by their placeholder, as text, and then encodes
 text. So `encode_messages` returns images in the order of the messages, including some that no

@@ -48,8 +48,8 @@ def encode_files(
 
     `inputs` are JSON lines (`.jsonl`, also with `.gz` or `.zst`; "-" is stdin), JSON arrays
     (`.json`) or Parquet files. `output` has `input_ids` and `loss_mask` in every row: `.jsonl`,
-    `.jsonl.gz`, `.jsonl.zst` or `.parquet`; "-" is stdout. `options` say all else. `watcher`
-    receives bad lines and progress.
+    `.jsonl.gz`, `.jsonl.zst` or `.parquet`; "-" is stdout. `options` has all other settings.
+    `watcher` receives bad lines and progress.
 
     Returns a `Summary`. Raises `BadLine` for a bad line, `DatasetError` where files, options or the
     installation do not allow the run, and `Interrupted`, a `KeyboardInterrupt`, after Ctrl-C.

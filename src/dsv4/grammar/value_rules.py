@@ -72,7 +72,7 @@ def _in_any_order(members: Members, rules: Rules) -> Expression:
         ways = [ex.sequence(declared[n].written, rest(left - {n})) for n in sorted(left)]
         if other != ex.NEVER:
             ways.append(ex.sequence(other, rest(left)))
-        # The text before all of them is written only once: engines are several times faster so.
+        # The text before all of them is written only once: this makes engines several times faster.
         return ex.choice(end, ex.sequence(before, ex.choice(*ways)))
 
     return ways(frozenset(range(len(declared))), ex.EMPTY)

@@ -527,7 +527,7 @@ def session_of(row: Mapping[str, Any] | sqlite3.Row) -> SessionRecord:
 
 
 def _seal_in(row: Mapping[str, Any] | sqlite3.Row) -> SessionSeal | None:
-    text = row["seal"] if "seal" in row.keys() else None  # noqa: SIM118  # rows are no mappings
+    text = row["seal"] if "seal" in row.keys() else None  # noqa: SIM118  # rows are not mappings
     values = json.loads(text) if text else None
     return None if values is None else SessionSeal(*values)
 

@@ -133,7 +133,7 @@ def possible_answers(
         if count is None:
             return set()
         added = each.added_to(probe.id, forecaster.touched)
-        added += "counts-include-completion" in each.faults  # by one token, which is asked for
+        added += "counts-include-completion" in each.faults  # by the one token of the answer
         counts = [count] if isinstance(count, int) else count.values()
         answers.add(frozenset(n + added for n in counts))
     return answers

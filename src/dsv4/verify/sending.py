@@ -101,8 +101,8 @@ class AnswerSettings:
 
 
 class Sender:
-    """Sends the requests of one run, at most `planned` of them and within a `budget` of tokens, on
-    demand several in parallel.
+    """Sends the requests of one run, at most `planned` of them and within a `budget` of tokens,
+    several in parallel if requested.
 
     `unsent` are the probes that would have passed the budget. `observations` are in the order of
     asking. Ids of prompts are asked for until a server refuses that. If only streams are taken, or
