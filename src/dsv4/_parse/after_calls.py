@@ -1,5 +1,7 @@
-"""After a block, or a call without one (recovery.md, rules 9, 17, 21, 28 and 34): closing tags are
-removed, and white space before the next call; and it is decided whether calls in doubt are made.
+"""The text after a block, or after a call without one (recovery.md, rules 9, 17, 21, 28 and 34).
+
+Closing tags are removed, and white space before the next call. Here it is decided whether calls in
+doubt are made.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from dsv4._parse.text_buffer import Steps
 
 
 def read_after(reading: Reading, unwrapped: bool = False) -> Steps[None]:
-    """Reads what follows calls. `unwrapped`: it was one without a wrapper, whose close may come."""
+    """Reads the text behind calls. `unwrapped`: a call without a wrapper, whose close may come."""
     reading.enter(ParserState.AFTER)
     rules, lacks_opening = reading.rules, unwrapped
     while True:

@@ -1,4 +1,4 @@
-"""A block of calls: what stands between its calls (recovery.md, rules 2, 5, 11, 14, 16 and 18)."""
+"""A block of calls: the text between its calls (recovery.md, rules 2, 5, 11, 14, 16 and 18)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dsv4._parse.tag_rules import IN_BLOCK, IN_JUNK
 from dsv4._parse.text_buffer import Steps
 from dsv4._parse.values import JsonCallList
 
-# Between text in a wrapper and prose: a blank line. Between text and JSON: a line's start.
+# The border between text in a wrapper and prose: a blank line; and JSON: a line's start.
 _BREAK = pattern(r"\n[ \t\r]*(?:\n\s*|(?=[\[{]))")
 _FENCED_OBJECT = pattern(r"\s*(```|~~~)[ \t]*\w*\s*(\{.*\})\s*\1\s*", re.DOTALL)
 _TOKEN_OF_CALL = pattern(rf"(?<!</){tokens.DSML}")
@@ -30,7 +30,7 @@ _OPEN_BREAK = pattern(r"\n\s*\Z")
 
 
 def open_block(reading: Reading, tag: Tag, blank_line: bool) -> None:
-    """Opens a block at its tag. `blank_line`: one went before it."""
+    """Opens a block at its tag. `blank_line`: one stands before it."""
     reading.enter(BLOCK)
     is_spelled = tag.raw == reading.tags.block_open.strip()
     met = reading.tally.calls_seen + reading.tally.calls_unread
@@ -115,7 +115,7 @@ class BlockReader:
 
     def _end(self) -> Steps[None]:
         """The text ends inside a wrapper: it was cut, unless the model ended it, or a stop string
-        did so between calls (rules 16 and 26): `<D tool_calls>` and a whole call, no more."""
+        ended it between calls (rules 16 and 26): `<D tool_calls>` and a whole call, no more."""
         reading, buffer = self._reading, self._buffer
         reading.end_inside()
         if reading.pos < buffer.end or buffer.ended not in (Ended.END, Ended.STOP):
@@ -125,7 +125,7 @@ class BlockReader:
         yield from self._read_over()
 
     def _read_text(self, tag: Tag) -> Steps[None]:
-        """Text: junk, or prose, if a blank line stands before it: there the wrapper is over."""
+        """Reads text: junk, or prose if a blank line stands before it, which ends the wrapper."""
         if not self._buffer.after_blank_line(tag.start):
             return (yield from self._read_junk(tag))
         self._reading.settle()
@@ -165,16 +165,16 @@ class BlockReader:
         return (yield from self._close(tag))
 
     def _read_odd(self, tag: Tag) -> Steps[None]:
-        """A close of nobody knows what: of the wrapper, if nothing follows it."""
+        """A close of something unknown: it closes the wrapper, if nothing follows."""
         ahead = yield from self._rules.look_ahead(tag.end)
         if ahead.kind in ENDS:
             return (yield from self._close(tag))
         return self._read_surplus(tag)
 
     def _read_lost(self, _: Tag) -> Steps[None]:
-        """A parameter without a call: it is in one of nobody knows what.
+        """A parameter without a call: it belongs to a call of an unknown tool.
 
-        Directly behind a call it may be that one's, which was closed too early (rule 11).
+        Directly behind a call it may belong to that one, which was closed too early (rule 11).
         """
         self._block.used = True
         self._reading.doubt_closed()
@@ -186,7 +186,7 @@ class BlockReader:
         if tag.closing and not again and (tag.marked or tag.kind != "wrapper"):
             reading.note_surplus(tag.end)
         block.after_invoke = False
-        # `</D invoke name="ping">`: whatever it was, it names a call (rule 28).
+        # `</D invoke name="ping">`: whatever was meant, it names a call (rule 28).
         names_call = tag.closing and tag.name is not None and self._rules.calls_declared(tag)
         reading.report("dropped_call" if names_call else "unexpected_tag", tag.start, tag.raw)
         reading.advance(tag.end)
@@ -240,12 +240,12 @@ class BlockReader:
         self._reading.block = None
         yield from read_after(self._reading)
 
-    # Text that is no call: removed (rule 5).
+    # Text that is not a call is removed (rule 5).
 
     def _read_broken(self, tag: Tag) -> Steps[None]:
         """After a tag that breaks off: removes all text up to the next tag (rule 18).
 
-        `<D invoke name="ls` and a line end: nobody knows what was called.
+        `<D invoke name="ls` and a line end: it is unknown what was called.
         """
         reading, buffer = self._reading, self._buffer
         reading.enter(ParserState.BROKEN)
@@ -263,7 +263,7 @@ class BlockReader:
         if kind != "dropped_call":
             self._block.after_invoke = False
             if self._block.calls:
-                reading.begin_doubt()  # what follows text between two calls is doubtful (rule 21)
+                reading.begin_doubt()  # calls behind text between two calls are doubtful (rule 21)
         reading.enter(ParserState.JUNK)
         at = start + 1
         while part := (yield from next_part(buffer, at, _BREAK, _OPEN_BREAK)):
@@ -303,7 +303,7 @@ class BlockReader:
 
     def _drop_junk(self, start: int, to: int, kind: DiagnosticKind, is_last: bool = False) -> None:
         """Removes the text up to `to`. If the block holds nothing else, a call was meant."""
-        # The token, but for that of a close, is what is left of a call: `<invoke D name="bash">`,
+        # The token, but for that of a close, is a remainder of a call: `<invoke D name="bash">`,
         # where D is the token (rule 38).
         is_call = _TOKEN_OF_CALL.search(self._buffer.slice(start, to)) is not None
         lacks = is_call or (is_last and self._lacks_calls)

@@ -18,7 +18,7 @@ from dsv4._parse.tag import Tag
 from dsv4._parse.tag_rules import IN_CALL, is_argument
 from dsv4._parse.text_buffer import ANYWHERE, NOWHERE
 
-# Under which arguments stand that are no JSON object.
+# The name under which arguments are given that are not a JSON object.
 RAW_PARAMETER = "arguments"
 # Text that gives a key (rule 30): before a colon or an equals sign, in an attribute, or as an
 # element.
@@ -59,7 +59,7 @@ class GivenValue(NamedTuple):
 
     @property
     def holds_markup(self) -> bool:
-        """Whether the DSML token is in it, or a bracket of its tags is left at one of its ends."""
+        """Whether the DSML token is in it, or a bracket of a tag is left at one of its ends."""
         text = self.raw if self.json_text is None else self.json_text
         is_cut = self.raw.startswith((">", '">')) or self.raw.endswith("</")
         return is_cut or tokens.DSML in text
@@ -81,10 +81,10 @@ class Body(NamedTuple):
 
 
 class Call:
-    """A call. It outlives the values of its parameters.
+    """An open call: one object for all of its parameters.
 
-    A call that may not be made, or cannot be read, goes on unseen; its text is recorded, and is in
-    a diagnostic in the end.
+    A call that is not allowed, or cannot be read, is read on without events; its text is recorded,
+    and ends up in a diagnostic.
     """
 
     def __init__(
@@ -94,8 +94,8 @@ class Call:
         self.name = name or ""
         self.hidden: DiagnosticKind | None = hidden
         self._opening = None if tag is None else tag.raw.rstrip(CLOSING_BRACKETS)
-        self._remarks: list[str] = []  # text that nobody understood
-        self.remarked_to = NOWHERE  # where the last of it ends
+        self._remarks: list[str] = []  # text that was not understood
+        self.remarked_to = NOWHERE  # the end of the last of it
         self.body: Body | None = None
         self.given: dict[str, GivenValue] = {}  # the last value of each parameter
         self.is_plain = tag is not None and not tag.marked
@@ -137,7 +137,7 @@ class Call:
 
     @property
     def _is_checked(self) -> bool:
-        """Whether the spelling of its tags is looked at."""
+        """Whether the spelling of its tags is checked."""
         return self.hidden in (None, "forbidden_call")
 
     # Parameters.
@@ -148,7 +148,7 @@ class Call:
 
     @property
     def is_bare(self) -> bool:
-        """Whether nothing but the opening has come, and arguments were meant to (rule 33)."""
+        """Whether only the opening has come, and the tool has parameters (rule 33)."""
         is_untouched = self.may_have_body and not self._remarks
         return is_untouched and bool(self.reading.tools.keys(self.name))
 
@@ -168,7 +168,7 @@ class Call:
         return self.may_have_body and bool(tools.keys(self.name) if required is None else required)
 
     def meaning(self, tag: Tag) -> str:
-        """What a tag means between parameters: a word of the table, or "container"."""
+        """The meaning of a tag between parameters: a word of the table, or "container"."""
         rules = self.reading.rules
         if rules.is_container(tag, self.name):
             return "container"
@@ -240,7 +240,7 @@ class Call:
         self.given[key] = GivenValue(start, raw, json_text)
 
     def own_value(self, tag: Tag, key: str) -> str:
-        """The value of a parameter that is an attribute (rules 7, 14 and 30): in
+        """The value of a parameter that has it in an attribute (rules 7, 14 and 30): in
         `<D parameter name="city" string="Paris" />`, or `value="Paris"`."""
         types = self.reading.tools.types_of(self.name, key)
         if "value" in tag.attributes:
@@ -250,12 +250,12 @@ class Call:
     # A body, and remarks.
 
     def take_body(self, body: Body) -> None:
-        """Arguments that came as JSON, or instead of it. Behind parameters they join."""
+        """Takes arguments that came as JSON, or text in its place. They join parameters before."""
         joins = not self.may_have_body
         self._spread_body()
         keys, members = self.reading.tools.keys(self.name), members_of(body.text)
         fits = all((k in keys or not keys) and k not in self.writer.keys for k, _ in members)
-        # Behind a body that was no JSON, the call is given up: a second one is not a part of it.
+        # Behind a body that was not JSON, the call is given up: a second one is not a part of it.
         is_lost = self.hidden == "dropped_call"
         if joins and (is_lost or not (fits and body.is_json)):
             self.remark(body.start, body.raw)
@@ -266,7 +266,7 @@ class Call:
                 self._spread_body()
 
     def _spread_body(self) -> None:
-        """Parameters stand beside arguments that came as JSON: those are parameters too."""
+        """Turns arguments that came as JSON into parameters, because others stand beside them."""
         if (body := self.body) is None:
             return
         for key, json_text in members_of(body.text) if body.lone is None else [body.lone]:
@@ -279,10 +279,10 @@ class Call:
         self._remarks.append(raw)
         if any(map(str.isalnum, raw)):
             self.remarked_to = start + len(raw)
-        if self.hidden is None or start < self.reading.unseen_from:  # else that is quoted whole
+        if self.hidden is None or start < self.reading.unseen_from:  # else the call is quoted whole
             self.reading.report("unexpected_text", start, raw)
         is_value = self.has_lost_value and self.remarked_to == start + len(raw)
-        if is_value or (tokens.DSML in raw and "=" in raw):  # what is left of a parameter (rule 38)
+        if is_value or (tokens.DSML in raw and "=" in raw):  # the rest of a parameter (rule 38)
             self.drop("unreadable")
 
     @property
@@ -303,7 +303,7 @@ class Call:
 
     @property
     def _breaks_schema(self) -> bool:
-        """Whether markup is in a value, and the call is not what was declared (rule 37).
+        """Whether markup is in a value, and the call breaks the tool's schema (rule 37).
 
         Then a tag was taken for a part of the value: the path `b.py</`, the DSML token and another
         call, without the content that has to be there; or a color `>red`. Or that other call's own
@@ -322,7 +322,7 @@ class Call:
     # The end.
 
     def drop(self, reason: AbortReason, rest: str = "") -> None:
-        """Gives up the call: no more events of it. `rest` is a member that was not written."""
+        """Gives up the call: it has no more events. `rest` is a member that was not written."""
         reading = self.reading
         self._spread_body()
         self.writer.abort(reason, rest)
@@ -341,7 +341,7 @@ class Call:
         self.complete()
 
     def complete_implied(self) -> None:
-        if self.lacks_arguments:  # an opening alone (rule 42)
+        if self.lacks_arguments:  # only an opening (rule 42)
             self.drop("unreadable")
         if self.hidden is None:
             self.reading.report("implied_close", self.reading.pos, "")
@@ -394,6 +394,6 @@ class Call:
         reading.unseen_from = ANYWHERE
         if reading.pos < buffer.end or not reading.tally.cut:
             reading.report_cut(reading.pos)
-        reading.tally.cut = True  # even if the model ended it: what it quotes never ended
+        reading.tally.cut = True  # even if the model ended the text: a quotation in it never ended
         self.was_cut = True
         reading.call = reading.block = None

@@ -1,5 +1,5 @@
-"""A call: its parameters, and what stands between them (recovery.md, rules 2, 3, 8 to 11, 14, 18,
-28 and 30).
+"""A call: its parameters, and the text between them (recovery.md, rules 2, 3, 8 to 11, 14, 18, 28
+and 30).
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _OPEN_LINE = pattern(r"\n[ \t\r]*\Z")
 
 
 def begin_call(reading: Reading, tag: Tag | None, is_quoted: bool = False) -> Steps[None]:
-    """Begins a call, at its tag if it has one."""
+    """Begins a call, at its tag if there is one."""
     rules = reading.rules
     name = None if tag is None else rules.tool_called(tag)
     if tag is not None and name is not None and tag.self_closed and reading.block is not None:
         first = yield from rules.look_ahead(tag.end)
         if rules.role(first, name) == "parameter" and not rules.carries_arguments(tag):
-            # `name="f" />` and then parameters: a slash too many (rule 30).
+            # `name="f" />` and then parameters: one slash too many (rule 30).
             tag = replace(tag, self_closed=False)
     hidden = yield from _why_hidden(reading, tag, name, is_quoted)
     reading.enter(INVOKE)
@@ -84,7 +84,7 @@ class CallReader:
             yield from read_after(reading, unwrapped=not call.was_cut)
 
     def _read_part(self) -> Steps[None]:
-        """Reads what comes next in a call: a parameter, a body, a close, or a remark."""
+        """Reads the next part of a call: a parameter, a body, a close, or a remark."""
         at = self._reading.pos
         if self._buffer.at(at) == "{" and (yield from self._is_object(at)):
             return (yield from JsonBody(self._reading, self._call).read(as_json=True))
@@ -95,9 +95,9 @@ class CallReader:
         yield from getattr(self, f"_read_{word}")(tag or Tag("text", at, "")) or ()
 
     def _is_object(self, start: int) -> Steps[bool]:
-        """Whether JSON is a body; behind parameters an object is, before any tag (rule 30).
+        """Whether JSON is a body; behind parameters only an object before any tag (rule 30).
 
-        So it is if the text ends in it: cut JSON is never complete.
+        JSON in which the text ends is one too: cut JSON is never complete.
         """
         call, buffer = self._call, self._buffer
         if call.may_have_body or call.hidden == "dropped_call":
@@ -126,7 +126,7 @@ class CallReader:
         return isinstance(ahead, Tag) and ahead.raw.rstrip(CLOSING_BRACKETS) == tag.raw
 
     def _has_text(self, tag: Tag) -> Steps[bool]:
-        """Whether a parameter's tag has a slash too many, and its value follows."""
+        """Whether a parameter's tag has one slash too many, and its value follows."""
         if "value" in tag.attributes or tag.string not in ("true", "false"):
             return False
         ahead = yield from self._rules.look_past(tag.end)
@@ -179,7 +179,7 @@ class CallReader:
         return self._read_text(tag)
 
     def _read_text(self, tag: Tag) -> Steps[None]:
-        """Text between parameters. Short text goes; longer text makes the call incomplete."""
+        """Text between parameters. Short text is dropped; longer text makes the call incomplete."""
         reading, call, buffer, start = self._reading, self._call, self._buffer, tag.start
         reading.enter(ParserState.REMARK)
         part = yield from next_part(buffer, start + 1, _JSON_LINE, _OPEN_LINE)
@@ -197,9 +197,9 @@ class CallReader:
 def next_part(
     buffer: TextBuffer, at: int, wanted: re.Pattern[str], pending: re.Pattern[str]
 ) -> Steps[Tag | tuple[int, int] | None]:
-    """The next tag in text that is none, or where something else stands before it.
+    """The next tag behind text, or the span of a match of `wanted` before it.
 
-    `pending` is what may become `wanted` with more text. None: the text ends.
+    `pending` matches text that may become `wanted` with more. None: the text ends.
     """
     while True:
         mark = buffer.next_mark(at)

@@ -1,5 +1,5 @@
-"""What the text ends in, where that may be a call that was cut (recovery.md, rule 33): it shows no
-markup. "Look." and the opening of a block is one, if the text ends by its length.
+"""Calls that may have been cut at the end of the text (recovery.md, rule 33): none of their markup
+is shown. "Look." and the opening of a block is one, if the text ends by its length.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _PREFIXES = tuple(prefix for prefix, _ in TAG_PREFIXES)
 
 
 def may_become_call(reading: Reading, at: int, alone: bool) -> bool:
-    """Whether the head of a tag may still be that of a call's (rule 33): `<D inv`, not `<D x`.
+    """Whether the head of a tag may still become a call's (rule 33): `<D inv`, not `<D x`.
 
-    `alone` says so where nothing follows the token.
+    `alone` is the answer where nothing follows the token.
     """
     [(name, rest)] = _NAME_IN_HEAD.findall(reading.buffer.slice(at, reading.buffer.end))
     name = name.lower()
@@ -36,7 +36,7 @@ def may_become_call(reading: Reading, at: int, alone: bool) -> bool:
 
 
 def may_be_cut(reading: Reading, at: int) -> bool:
-    """Whether markup at the end of the text may be that of a call, and is not talked about."""
+    """Whether markup at the end of the text may belong to a call, and is not only talked about."""
     quoted = reading.buffer.char_before(at) in QUOTES or _ends_quotation(reading, at)
     return not (reading.tools.none_declared or reading.prose.is_example or quoted)
 

@@ -13,8 +13,8 @@ from dsv4._parse.values import JsonBody, ParameterValue
 class Hold(NamedTuple):
     """Why text waits.
 
-    `rule` is the rule of docs/recovery.md that holds it, None where it is another's; `reason` says
-    what is waited for.
+    `rule` is the rule of docs/recovery.md that holds it, None if no rule does; `reason` says what
+    is waited for.
     """
 
     rule: int | None
@@ -25,7 +25,7 @@ _HELD_BY_TAG = Hold(1, "the start of a tag, until it is one or is none")
 
 
 def hold_of(reading: Reading, is_tried: bool) -> Hold | None:
-    """Why the text that waits in a reading does; or on top of it, where something is tried.
+    """The reason why text waits in a reading, or in an attempt on top of it if `is_tried`.
 
     None: nothing waits.
     """
@@ -57,7 +57,7 @@ def hold_of(reading: Reading, is_tried: bool) -> Hold | None:
 
 
 def _of_trial(reading: Reading) -> Hold:
-    """Why calls are tried."""
+    """The reason why calls are tried."""
     if reading.state.rule is not None:
         return Hold(reading.state.rule, reading.state.value)
     if reading.value is None:

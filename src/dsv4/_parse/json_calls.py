@@ -9,11 +9,12 @@ from dsv4._completion.json_text import elements_of, members_of, object_in, read_
 from dsv4._completion.patterns import pattern
 from dsv4._format.spellings import JSON_ARGUMENTS, JSON_FRAME
 
-_LIST_OF_CALLS = pattern(r'\s*(?:\{\s*"tool_calls"\s*:\s*)?\[')  # how one begins
+_LIST_OF_CALLS = pattern(r'\s*(?:\{\s*"tool_calls"\s*:\s*)?\[')  # the beginning of one
 
 
 class JsonCalls(NamedTuple):
-    """The calls that JSON describes: names and arguments; and how many of them are no calls."""
+    """The calls that JSON describes, as names and arguments, and the number of items that are not
+    calls."""
 
     read: list[tuple[str, str]]
     unread: int
@@ -46,16 +47,16 @@ def _described(item: str) -> tuple[str, str] | None:
         return None
     arguments = next((members[key] for key in JSON_ARGUMENTS if key in members), "null")
     if arguments in ("null", '""'):
-        # Not where they may stand under another name (rule 11).
+        # Not if another key may hold them (rule 11).
         return (named.value, "{}") if members.keys() <= JSON_FRAME | {*JSON_ARGUMENTS} else None
     inner = object_in(arguments)
     return None if inner is None else (named.value, inner.text.strip())
 
 
 def complete_calls(text: str) -> list[tuple[str, str]]:
-    """The calls in a list that was cut, without the one in which it was.
+    """The calls in a list that was cut, without the call in which it was cut.
 
-    A list inside of arguments is none: what is quoted never runs.
+    A list inside of arguments does not count: what is quoted never runs.
     """
     elements: list[str] = []
     opening = _LIST_OF_CALLS.match(text)

@@ -1,10 +1,10 @@
 """One tag at a time: a lexer that knows no context (recovery.md, rules 1, 13 and 18).
 
-While the head of a tag has not all come, `read_tag` says so (`PartialTag`), and is asked once more
+While the head of a tag has not all come, `read_tag` returns a `PartialTag`, and is called again
 when there is more text: a head has a few dozen characters at most. From its name on a tag is read
-by a generator, which asks for more by yielding what it has so far. That never looks twice at what
-it has read, so that a tag that comes one character at a time costs what any text costs. What is
-returned in the end, a tag, or None for text, holds however the text goes on.
+by a generator, which asks for more by yielding the `PartialTag` so far. The generator never looks
+twice at text that it has read, so a tag that comes one character at a time costs no more than other
+text. Its result, a tag, or None for text, stays right however the text goes on.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ _SLASHES, _ZERO_WIDTH = spellings.SLASHES, spellings.ZERO_WIDTH
 _BARS, _SPACES = frozenset(BARS + _ZERO_WIDTH), frozenset(" \t")
 
 _FIXED_KINDS = {token: (kind, closing) for token, kind, closing in spellings.COMPLETION_TOKENS}
-# How these tokens begin, and tags as releases spell them: with the whole word it is surely a tag.
+# Beginnings of these tokens, and of tags as releases spell them: with the whole word it is surely a
+# tag.
 _WORDS = f"<{_DSML[:-1]}", f"</{_DSML[:-1]}"
 _TWO_BARS = 2 * BAR
 _STARTS = {s[:n]: MAYBE_TAG for s in (*_FIXED_KINDS, *_WORDS) for n in range(1, len(s))}
@@ -50,21 +51,21 @@ _GAP = rf"[ \t{_ZERO_WIDTH}]{{0,4}}"
 _WORD = f"(?i:{WORD})"
 # All that a head may have before the word: four spaces, a bar, and eight more of both.
 _SLASHED_BARS = rf"[{_SLASHES}]?[{_BARRED} \t]{{0,13}}[{_SLASHES}]?"
-# The word with bars on a side, and spaces around them; or alone, right after the bracket. Whether
-# it is alone is not decided while spaces are all that has come after it: a bar may follow them.
+# The word with bars on a side, and spaces around them; or without bars, right after the bracket.
+# The latter is not decided while only spaces have come after it: a bar may follow them.
 _HEAD = pattern(
     rf"{_OPEN}{_GAP}[{_SLASHES}]?"
     rf"(?:[ \t]{{0,4}}[{_BARRED}]{_SPACED_BARS}[{_SLASHES}]?{_WORD}[{_BARRED}\s]{{0,8}}"
     rf"|[ \t]{{0,4}}{_WORD}[ \t]{{0,4}}[{_BARRED}][{_BARRED}\s]{{0,8}}"
     rf"|(?<=[{OPENING_BRACKETS}{_SLASHES}]){_WORD}(?![ \t]{{2,4}}\Z)\s?)[{_SLASHES}]?"
 )
-# What may still become a head, or a token with spaces in it.
+# Text that may still become a head, or a token with spaces in it.
 _HEAD_START = pattern(
     rf"{_OPEN}{_GAP}{_SLASHED_BARS}(?:(?i:{WORD[0]}(?:{WORD[1]}{WORD[2]}?)?)?"
     rf"|{_WORD}[{_BARRED}\s]{{0,8}})\Z"
     r"|<[ \t]{0,4}(?:/[ \t]{0,4}(?:(?i:t(?:h(?:i(?:nk?)?)?)?)[ \t]{0,4})?)?\Z"
 )
-# What the word may begin with, and tokens in brackets alone; and some bars are letters.
+# First letters of the word, and of tokens in mere brackets; and bars, because some are letters.
 _FIRST = "".join(letter.lower() + letter.upper() for letter in (WORD[0], tokens.THINK_START[1]))
 _FIRST_LETTERS = frozenset(_FIRST + BARS)
 _PLAIN_HEAD = rf"{_OPEN}(/?)[ \t]{{0,4}}[{_BARRED}]{{0,2}}"
@@ -86,14 +87,14 @@ _TAIL = pattern(rf"[{_BARRED}/\s]+")
 _UNQUOTED = pattern(
     rf"[^\s{EQUALS}{OPENING_BRACKETS}{CLOSING_BRACKETS}{_BARRED}{ATTRIBUTE_QUOTES}]+"
 )
-# What stands before the name in a tag that has nothing but a name.
+# Characters before the name in a tag that has nothing but a name.
 _BEFORE_NAME = frozenset(ATTRIBUTE_QUOTES + "\\")
-# What may stand behind a quoted value in the same line.
+# Characters allowed behind a quoted value in the same line.
 _BEHIND_VALUE = _OPENING | _CLOSING | {*BARS, *ascii_letters, "/", "_"}
-# What may stand after the bracket, if it is no letter.
+# Characters allowed after the bracket, apart from letters.
 _SECOND = frozenset(f"{_SLASHES} \t\n\r{_ZERO_WIDTH}{BARS}")
 
-# Where a quoted value may end, or hold what no value holds.
+# Characters that may end a quoted value, or begin something that no value holds.
 _IN_VALUE = {
     quote: pattern(rf"[{quote}{OPENING_BRACKETS}{BAR}\n]") for quote in ('"', "'")
 } | dict.fromkeys(SMART_QUOTES, pattern(rf'[{SMART_QUOTES}"{OPENING_BRACKETS}{BAR}\n]'))
@@ -107,9 +108,9 @@ _SIMPLE = pattern(
     r'(?:(?<!calls) name="([\w.:/ -]{0,512})"(?: string="(true|false)")?)?>'
     rf"|{_OPEN}(/?)({_PLAIN_WORD})(?:[{CLOSING_BRACKETS}]|(?=[{OPENING_BRACKETS}])|(\Z))"
 )
-# How the strict grammar writes tags, up to the name.
+# Tags as the strict grammar writes them, up to the name.
 _STRICT_HEAD = pattern(rf'<{_DSML} ?(invoke|parameter) name="')
-# Where the name ends, or holds what no name holds.
+# The end of the name, or something that no name holds.
 _STRICT_END = {
     "invoke": pattern(rf'(">)|\n|{_DSML}|{_ANY_FIXED}'),
     "parameter": pattern(rf'(" string="(?:true|false)">)|\n|{_DSML}|{_ANY_FIXED}'),
@@ -118,7 +119,7 @@ _LONGEST_STRICT_END = 32
 
 
 def read_tag(source: TextBuffer, start: int) -> TagInText:
-    """Reads what begins at `start`.
+    """Reads the tag that may begin at `start`. None: it is text.
 
     A `PartialTag` says that its head has not all come: it is read anew with more text. From its
     name on a tag is read by a generator.
@@ -157,11 +158,11 @@ def _simple_tag(match: re.Match[str], start: int) -> Tag:
     return tag
 
 
-# The head: what it is that begins here.
+# The head, which says what begins here.
 
 
 def _read_head(source: TextBuffer, start: int) -> TagInText:
-    """A token, or a tag with the DSML token, unless that is ordinary text that spells it."""
+    """Reads a token, or a tag with the DSML token, unless ordinary text only spells it."""
     rest = source.slice(start, start + _LONGEST_HEAD)
     if (token := _TOKEN.match(rest)) is not None:
         is_text = source.is_inert(start, start + token.end())
@@ -193,7 +194,7 @@ def _read_head(source: TextBuffer, start: int) -> TagInText:
 
 @lru_cache(256)
 def _meaning_of(head: str) -> tuple[PartialTag, bool, bool]:
-    """Whether a head is surely that of a tag; whether it closes, and ends in white space."""
+    """Whether a head surely belongs to a tag, whether it closes, and whether it ends in a space."""
     before, _, behind = head.upper().partition(WORD)
     is_sure = _BARS.intersection(before + behind[:1]) and not _SPACES.intersection(before)
     closing = any(slash in head for slash in _SLASHES)
@@ -211,7 +212,7 @@ def _read_plain(source: TextBuffer, start: int) -> TagInText:
 
 
 def _read_bare(source: TextBuffer, start: int) -> TagInText:
-    """The DSML token with no bracket before it: what is left of a tag."""
+    """Reads the rest of a tag: the DSML token with no bracket before it."""
     rest = source.slice(start, start + len(_DSML) + 2)
     if len(rest) < len(_DSML) + 2:
         return MAYBE_TAG if rest.startswith(_DSML[: len(rest)]) else None
@@ -227,12 +228,12 @@ def _read_bare(source: TextBuffer, start: int) -> TagInText:
 
 
 class _NoTag(Exception):
-    """What was read turned out not to be a tag."""
+    """The text that was read turned out not to be a tag."""
 
 
 @dataclass(slots=True, eq=False)
 class _TagReader:
-    """A tag while it is read."""
+    """A tag that is being read."""
 
     source: TextBuffer
     start: int
@@ -268,9 +269,9 @@ class _TagReader:
             return None
 
     def _without_value(self, tag: Tag | None) -> Tag | None:
-        """A wrapper has no value, so one whose tag says of which type it is is a broken parameter.
+        """Turns a wrapper's tag that gives the type of a value into a broken parameter.
 
-        What stands behind `<D calls name="steps" string="false">` is no list of calls.
+        A wrapper has no value: no list of calls follows `<D calls name="steps" string="false">`.
         """
         if tag is None or not tag.marked or not tag.label.lower().endswith(spellings.WRAPPER_ENDS):
             return tag
@@ -292,8 +293,8 @@ class _TagReader:
     def _read_wordless(self, at: int) -> Waiting[Tag | None]:
         """A tag that lacks its word: `<D name="command" string="true">`, D being the token.
 
-        Its attributes say what it is; where it breaks off, it is a parameter (rule 38). So does one
-        whose name has no quote before it: the word may be in it, `name=parameterpath"`.
+        Its attributes say what it is; a tag that breaks off is a parameter (rule 38). A tag whose
+        name has no quote before it breaks off too: the word may be in it, `name=parameterpath"`.
         """
         self.mended = True
         tag = yield from self._read_labelled("parameter", at)
@@ -306,7 +307,7 @@ class _TagReader:
         return replace(tag, kind="invoke", label="invoke")
 
     def _read_swapped(self, label: str, at: int) -> Waiting[tuple[str, int]]:
-        """The word of a tag that changed places with `name`, and where it ends (rule 38):
+        """The word of a tag that changed places with `name`, and its end (rule 38):
         `<D nameparameter="path" string="true">`, `<D name parameter="path" string="true">`."""
         word, end = label.removeprefix("name"), at
         if not word and (yield from self._at(at)) == " ":
@@ -321,7 +322,7 @@ class _TagReader:
         try:
             return (yield from self._read_attributes(label, at))
         except _NoTag:
-            if self.is_quoted:  # no tag goes on behind it, so it was no value
+            if self.is_quoted:  # no tag goes on behind it, so it was not a value
                 self.attributes.popitem()
             strict = yield from self._read_strictly()
         if strict is not None or not self.marked:
@@ -356,7 +357,7 @@ class _TagReader:
         return character not in _BEHIND_VALUE and "\n" not in self.source.slice(at, after)
 
     def _read_attribute(self, label: str, at: int, start: int) -> Waiting[Tag | int]:
-        """Where the attribute at `start` ends; or the tag, which has ended before it."""
+        """The end of the attribute at `start`; or the tag, if it has ended before that."""
         source = self.source
         end = yield from self._run(_KEY_REST, start)
         equals = yield from self._run(SPACE, end)
@@ -369,7 +370,7 @@ class _TagReader:
         return (yield from self._end_before(label, at, start))
 
     def _read_tail(self, label: str, at: int, start: int) -> Waiting[Tag | int]:
-        """The end of a tag; or bars, and where they end, with an attribute behind them."""
+        """The tag, if it ends here; or the end of bars before another attribute."""
         source = self.source
         tail = start + (source.at(start) in ATTRIBUTE_QUOTES)  # one quote too many
         run = yield from self._run(_TAIL, tail)
@@ -382,10 +383,10 @@ class _TagReader:
         return (yield from self._end_before(label, at, run))
 
     def _end_before(self, label: str, at: int, after: int) -> Waiting[Tag]:
-        """The tag has no bracket at its end: it ends before the newline, or the next bracket.
+        """A tag without a bracket at its end: it ends before the newline, or the next bracket.
 
-        What looks like an attribute of a parameter may be its value then (`string="true"id = 7`, or
-        `string="true"name="x"`).
+        Text that looks like an attribute of a parameter may be its value then
+        (`string="true"id = 7`, or `string="true"name="x"`).
         """
         may_hold = self.is_typed or not (self.is_quoted or _KNOWN.issuperset(self.attributes))
         if may_hold and self.marked and kind_of(label) == "parameter":
@@ -414,7 +415,7 @@ class _TagReader:
     # Values of attributes.
 
     def _read_value(self, key: str, at: int) -> Waiting[int]:
-        """Reads a value, and says where it ends."""
+        """Reads an attribute's value, and returns its end."""
         source = self.source
         at = yield from self._run(SPACE, at)
         quote = yield from self._at(at)
@@ -448,9 +449,9 @@ class _TagReader:
         return end
 
     def _next(self, marks: re.Pattern[str], at: int) -> Waiting[tuple[str, int]]:
-        """The next of these marks in a value, and where it ends.
+        """The next of these marks in a value, and its end.
 
-        No token of the format stands inside a tag, and no blank line.
+        A tag never contains a token of the format or a blank line.
         """
         source = self.source
         while True:
@@ -481,11 +482,11 @@ class _TagReader:
             yield self.partial
 
     def _read_json(self, quote: str, start: int) -> Waiting[tuple[str, int] | None]:
-        """An object in quotes ends where its braces do. None: it is something else."""
+        """Reads an object in quotes, which ends with its braces. None: it is something else."""
         try:
             if (yield from self._at(start)) == "{" and quote != "'":
                 return (yield from self._read_object(quote, start))
-        except _NoTag:  # what no attribute holds, an object in one does not hold either (rule 18)
+        except _NoTag:  # text that no attribute holds is in no attribute's object either (rule 18)
             self.source.no_json_before = min(self.reached, self.start + LONGEST_TAG)
         return None
 
@@ -507,14 +508,14 @@ class _TagReader:
         return (source.slice(start, at), at + 1) if ends else None
 
     def _read_escaped_object(self, quote: str, start: int) -> Waiting[tuple[str, int]]:
-        """An object whose own quotes are escaped."""
+        """Reads an object whose own quotes are escaped."""
         mark, at = yield from self._next(_IN_JSON_STRING, start)
         while mark != quote:
             yield from self._at(at)
             mark, at = yield from self._next(_IN_JSON_STRING, at + 1)
         return re.sub(r"\\(.)", r"\1", self.source.slice(start, at - 1)), at
 
-    # A tag in the strict spelling is one, whatever its name holds.
+    # A tag in the strict spelling is a tag, whatever its name holds.
 
     def _read_strictly(self) -> Waiting[Tag | None]:
         source = self.source
@@ -545,7 +546,7 @@ class _TagReader:
         return character
 
     def _run(self, pattern: re.Pattern[str], at: int) -> Waiting[int]:
-        """Where a run of such characters ends. The end of all text ends it too."""
+        """The end of a run of such characters. The end of all text ends it too."""
         source = self.source
         while True:
             at = source.past(pattern, at)
@@ -558,7 +559,7 @@ class _TagReader:
 
 @lru_cache(256)
 def kind_of(label: str) -> str:
-    """What a tag is, by the first letters of its name; "named" for any other.
+    """The kind of a tag, by the first letters of its name; "named" for any other.
 
     A namespace before the name, as XML has it, does not count.
     """

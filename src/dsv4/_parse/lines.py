@@ -1,9 +1,9 @@
 """Lines of prose and their code fences: whether a marker would open a line, or stand in a fence.
 
 Fences are Markdown's (recovery.md, rule 15): three or more backticks or tildes, however far
-indented, which the same character closes, at least as many, with nothing else on the line. What
-is opened and closed in one line is no fence; what is opened at the end of a line of prose is one.
-A fence inside a quotation ends with the quotation. A line of tildes under a title opens none.
+indented. The same character, at least as many times and with nothing else on the line, closes one.
+A run that is closed on its own line is not a fence; a run at the end of a line of prose is. A fence
+inside a quotation ends with the quotation. A line of tildes under a title opens none.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from dsv4._completion.patterns import pattern
 from dsv4._format.spellings import FENCE_LENGTH, FENCES
 
 _PARTS = pattern(rf"\n|`+|~+|[^\n{FENCES}]+")
-# What may stand before a fence on its line, the marker of a list or of a quotation; and what may
-# still become that.
+# Text allowed before a fence on its line: markers of lists and quotations. And text that may still
+# become that.
 _MARKERS = r"\s*(?:>\s*|(?:[-*+]|\d{1,3}[.)])\s+)*"
 _LEAD = pattern(_MARKERS)
 _MAYBE_LEAD = pattern(rf"{_MARKERS}(?:[-*+]|\d{{1,3}}[.)]?)?")
@@ -23,10 +23,10 @@ _LONGEST_LEAD = 64
 _BACKTICKS, _TILDES = (character * FENCE_LENGTH for character in FENCES)
 _FENCE = pattern(f"{_BACKTICKS}|{_TILDES}")
 _QUOTATION = ">"
-# What may stand after a fence that is opened at the end of a line of prose: a language's name.
+# Text allowed after a fence that is opened at the end of a line of prose: a language's name.
 _WORD = pattern(r"[\w+#./-]*[ \t\r]*")
 _LONGEST_RUN = 1024
-# What a fence says that holds Markdown: fences in it have closes of their own (rule 41).
+# Languages of a fence that holds Markdown: fences in it have closes of their own (rule 41).
 _MARKDOWN = frozenset({"markdown", "md", "mdx"})
 
 
@@ -35,12 +35,13 @@ def has_fence(text: str) -> bool:
 
 
 class LineTracker:
-    """Follows prose as it goes by.
+    """Follows the lines of prose.
 
     `blank` is true while the line has nothing but white space, `after_blank` if the line before it
-    had nothing else. `fenced` is true inside a code fence, or after what may be one in this line:
-    `fence` is what has opened it on a line before, `run` what may open or close one at the end of
-    this line. `holds_text`: something else than white space stands in the fence, on lines before.
+    had nothing else. `fenced` is true inside a code fence, or after text in this line that may be
+    one: `fence` is the run that has opened it on an earlier line, `run` a run that may open or
+    close one at the end of this line. `holds_text`: the fence has text on earlier lines, not only
+    white space.
     """
 
     blank = True
@@ -52,16 +53,16 @@ class LineTracker:
     _nested = 0  # so many of them are open
     _length = 0  # of the line so far, and its last character
     _last = ""
-    _above = 0  # how long the line above is, if it may be a title
+    _above = 0  # the length of the line above, if it may be a title
     _quoted = False  # it stands in a quotation, which a line without its mark ends
     _quoted_line = False  # this line has that mark
     _lead: str | None = ""  # the line so far, while a fence may still come first in it
-    _run_lead: str | None = None  # what stands before a run, if a fence may stand there
-    _info: str | None = None  # what stands after it, if it may open or close a fence
+    _run_lead: str | None = None  # the text before a run, if a fence is allowed there
+    _info: str | None = None  # the text after it, if it may open or close a fence
     _finished = ""  # the character of a run that has had its effect, and may go on
 
     def __init__(self, behind_calls: bool = False) -> None:
-        self._behind_calls = behind_calls  # which were cut out: the line was never a blank one
+        self._behind_calls = behind_calls  # calls were cut out here: the line was not a blank one
 
     @property
     def fenced(self) -> bool:
@@ -87,13 +88,13 @@ class LineTracker:
 
     @property
     def at_closing_run(self) -> bool:
-        """Whether nothing stands between here and a run of characters that closes the fence."""
+        """Whether a run of characters that closes the fence stands directly before this."""
         closes = bool(self.fence) and len(self.run) >= FENCE_LENGTH and self._info == ""
         return closes and self._closes() and not self._nested
 
     def followed(self, text: str) -> Iterator[str]:
-        """Goes on through `text`, and gives it in parts at whose ends alone a fence may begin or
-        end: lines, and all of those at once that stand before one with a fence."""
+        """Goes on through `text`, and yields it in parts. A fence begins or ends only at the end of
+        a part: parts are lines, or together all lines before one with a fence."""
         at = 0
         while at < len(text):
             end = 0

@@ -1,4 +1,4 @@
-"""Closes and parameters that stand in prose, in no call: where they end, and whether they go
+"""Closes and parameters in prose, outside of any call: their ends, and whether they are dropped
 (recovery.md, rules 5, 9, 17 and 34).
 """
 
@@ -9,14 +9,14 @@ from dsv4._parse.reading import Reading
 from dsv4._parse.tag import CLOSES, ENDS, SECTION_ENDS, Tag
 from dsv4._parse.text_buffer import Steps
 
-# What a parameter without a call may stand before, if it goes.
+# Roles of tags before which a parameter without a call is dropped.
 _BEHIND_STRAY = ENDS | {"parameter", "/invoke", "/wrapper", "/think"}
 
 
 def end_of_orphans(reading: Reading, tag: Tag) -> Steps[tuple[int, bool]]:
-    """Where a run of closing tags ends, and whether it goes.
+    """The end of a run of closing tags, and whether it is dropped.
 
-    It goes at the end of reasoning or content, before a tag with the DSML token, and wherever
+    It is dropped at the end of reasoning or content, before a tag with the DSML token, and wherever
     it has its lines to itself.
     """
     to = tag.end
@@ -32,10 +32,10 @@ def end_of_orphans(reading: Reading, tag: Tag) -> Steps[tuple[int, bool]]:
 
 
 def end_of_stray(reading: Reading, tag: Tag) -> Steps[tuple[int, bool]]:
-    """A parameter on a line of its own, with no call around it: it goes with its value.
+    """The end of a parameter on a line of its own without a call, and whether it is dropped.
 
-    That is, if its close comes soon, and after it more markup or the end of reasoning or
-    content; where prose goes on it is talked about.
+    It is dropped with its value if its close comes soon, and more markup or the end of reasoning or
+    content comes after that. If prose goes on, the parameter is only talked about.
     """
     rules = reading.rules
     close = yield from reading.buffer.next_marked(tag.end, tag.end + LONGEST_TAG, SECTION_ENDS)
@@ -47,10 +47,11 @@ def end_of_stray(reading: Reading, tag: Tag) -> Steps[tuple[int, bool]]:
 
 
 def end_of_lost(reading: Reading, tag: Tag) -> Steps[tuple[int, bool]]:
-    """Parameters in the middle of a line whose call has lost its opening (rule 34).
+    """The end of parameters in the middle of a line, and whether they are dropped (rule 34).
 
-    They go, with their closes, if the closes of a call and then the end follow: "I call it:",
-    a parameter "command" with "ls", its close, the call's and the block's.
+    Their call has lost its opening. They are dropped, with their closes, if the closes of a call
+    and then the end follow: "I call it:", a parameter "command" with "ls", its close, the call's
+    and the block's.
     """
     rules, limit, at, ahead = reading.rules, tag.start + LONGEST_ORPHANS, tag.end, tag
     has_close = False

@@ -1,7 +1,7 @@
 r"""Pairs that name what they hold (recovery.md, rule 44): `<document>`, `[code]`,
 `\begin{verbatim}`, `#+BEGIN_SRC`, `/*` and `<![CDATA[`, each with its close.
 
-What is opened is known by its close, as `PairMark.close` spells it.
+An open pair is known by its close, as `PairMark.close` spells it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _RUNNING_TEXT = pattern(
     "|area|base|basefont|br|col|embed|frame|hr|img|input|link|meta|param|source|track|wbr"
 )
 _ELEMENT = pattern(r"[a-z][\w.:-]*")
-# What stands at the start of a line and is no element.
+# Marks at the start of a line that are not elements.
 _MARK = (
     r"\[(?P<end>/?)(?P<bracket>[a-z]\w{1,31})(?:[\s=:,][^\]\n]{0,128})?\](?![(:\[])"
     r"|\\(?P<tex>begin|end)\{(?P<environment>[a-z]{1,32}\*?)\}"
@@ -46,7 +46,7 @@ _LONGEST_ORG = 41
 
 
 class PairMark(NamedTuple):
-    """What opens or closes a pair, and the close that belongs to it."""
+    """A mark that opens or closes a pair, and the close that belongs to it."""
 
     close: str
     closes: bool
@@ -71,7 +71,7 @@ def element_close(name: str) -> str:
 
 
 def mark_of(match: re.Match[str]) -> PairMark:
-    """What a match of `MARK` opens or closes."""
+    """The mark of a pair that a match of `MARK` has found."""
     parts = {group: text.lower() for group, text in match.groupdict().items() if text is not None}
     if "bracket" in parts:
         return PairMark(f"[/{parts['bracket']}]", bool(parts["end"]))
@@ -85,7 +85,7 @@ def mark_of(match: re.Match[str]) -> PairMark:
 
 
 def opening_at_end(text: str) -> tuple[int, str] | None:
-    """Where a pair opens that nothing but white space follows in a text, and its close."""
+    """The place and the close of a pair that opens at a text's end; only white space follows it."""
     text = text.rstrip()
     if not text.endswith(_ENDS_OPENING) and "#+" not in text[-_LONGEST_ORG:]:
         return None

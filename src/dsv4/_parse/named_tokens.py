@@ -1,4 +1,6 @@
-"""Tokens that are named, and do not act (recovery.md, rule 25): "It ends with", EOS in quotes."""
+"""Tokens that are only named, and so are text (recovery.md, rule 25): "It ends with", EOS in
+quotes.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from dsv4._parse.tag import TOKENS, Tag
 from dsv4._parse.text_buffer import NOWHERE, Steps
 
 _MOST_NAMED = 128  # characters of tokens in a row
-# What ends a prompt that is shown in a line.
+# The end of a prompt that is shown within a line: a quote, or the line's end.
 _ENDS_INLINE = {quote: pattern(f"[{quote}\n]") for quote in '`"'}
 
 
@@ -30,7 +32,7 @@ def is_named(reading: Reading, tag: Tag) -> Steps[bool]:
 def _is_in_quotes(reading: Reading, tag: Tag, quote: str) -> Steps[bool]:
     """Whether the quote before a token closes behind it, and other tokens.
 
-    `quote` has all that may close it: `„` has two.
+    `quote` has all characters that may close it: `„` has two.
     """
     buffer, at = reading.buffer, tag.end
     longest = 0 if reading.prose.reasoning else _MOST_NAMED  # reasoning ends wherever its end is

@@ -1,4 +1,4 @@
-"""A whole completion at once."""
+"""A whole completion in one call."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def parse(
 
 
 def _well_formed(message: StrictMessage, ended: Ended | None, new_id: Callable[[], str]) -> Message:
-    """The message of a completion that is read in one way only."""
+    """The message of a completion that can be read in only one way."""
     calls = tuple(
         ToolCall(name, arguments, index, new_id())
         for index, (name, arguments) in enumerate(message.calls)

@@ -3,13 +3,13 @@
 Most chunks of most completions are a few letters in the middle of a line or of a string, and take
 a shortcut past all reading. A chunk may do so, and is then only passed on, under this invariant:
 
-- nothing waits, and nothing is tried or doubted, so that the chunk stands where reading does;
+- nothing waits, and nothing is tried or doubted, so that the chunk is at the reader's position;
 - it is prose without stop strings, or a string that is streamed;
 - no mark is in the chunk, so that no tag begins in it;
 - line breaks at its end wait, because they are dropped if a block comes next; in a string one does,
 and indentation after it, because both are dropped if the string's end is implied.
 
-The reading is told what has gone by when it is next needed.
+The reading is given the chunks that have passed when it is next needed.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from dsv4.errors import OptionError, ParseError, short_repr
 from dsv4.types import DialectName
 
 _LINE_BREAK = "\n"
-# So many chunks that have gone by are kept one by one: each takes more room than its letters.
+# So many chunks that have passed are kept one by one: each takes more room than its letters.
 _MOST_PASSED = 512
 # Text is not forgotten in smaller stretches, because each time costs something.
 _LEAST_TRIMMED = 1024
@@ -65,12 +65,12 @@ class StreamParser:
     say the same two things. `tools` are the declared tools, as tool or function objects: `[]` says
     that there are none, None that you do not know. `tool_choice` is the request's; "none" means
     that no call is made. `dialect` is the release whose spelling is right, or its name; all are
-    read. `strict` raises a `ParseError`, at the end, for what leaves the grammar. `stop` strings
-    end the text; they act in the content, or with `stop_in="all"` in the reasoning too. With
-    `calls="whole"` nothing of a call is seen before it is complete. `new_id` makes the ids of
+    read. `strict` raises a `ParseError`, at the end, for text that leaves the grammar. `stop`
+    strings end the text; they act in the content, or with `stop_in="all"` in the reasoning too.
+    With `calls="whole"` nothing of a call is seen before it is complete. `new_id` makes the ids of
     calls.
 
-    Raises an `OptionError` for an option that is not what it should be.
+    Raises an `OptionError` for an option of the wrong type or with a wrong value.
     """
 
     dialect: Dialect
@@ -123,24 +123,24 @@ class StreamParser:
         )
         self._finished = False
         self._inert = False  # whether the text being read can spell no special token
-        self._is_border = False  # or ends in a think tag that stands for what is no text
+        self._is_border = False  # or ends in a think tag that stands for a border of fields
         self._buffer = TextBuffer(read_tag, -len(prefix))
         read = read_strict_completion if strict else read_completion
         self._speculation = Speculation(Reading(settings, self._buffer, thinking), read)
-        # What words become here, in the middle of a line, and anywhere.
+        # The kind of event that words become here, in the middle of a line, and anywhere.
         self._words: TextKind | None = None
         self._line_words: TextKind | None = None
         self._index: int | None = None  # of the call whose string comes in
-        self._passed: list[str] = []  # what has gone by, of prose or of that string
-        self._newlines = ""  # at the end of what has gone by: they wait
+        self._passed: list[str] = []  # text that took the shortcut, of prose or of that string
+        self._newlines = ""  # at the end of that text: they wait
         self._choose()
         if prefix:
             self._continue(prefix)
-        if respelling is not None:  # from here on, so that nothing is asked for each piece
+        if respelling is not None:  # from here on, so that other parsers need not check each piece
             self._respelling = respelling
             self.__class__ = _RespelledParser  # pyright: ignore[reportAttributeAccessIssue]
 
-    # What comes in, and what may go by.
+    # Text that comes in, and text that takes the shortcut.
 
     def feed(self, text: str) -> list[Event]:
         """The events that `text` brings, possibly none.
@@ -178,12 +178,12 @@ class StreamParser:
                 delta.text = inside
                 return [delta]
         except (TypeError, AttributeError):
-            pass  # it is no text, which is refused below
+            pass  # it is not text, which is refused below
         return self._read(text)
 
     def pass_by(self, text: str, kind: TextKind) -> str | None:
-        """Takes `text` without making an event of it, where that would be one of `kind`, or none.
-        Gives its text. None: nothing was taken, and `text` is to be fed."""
+        """Takes `text` without creating an event, if that would be one of `kind`, or none.
+        Returns the event's text. None: nothing was taken, and `text` is to be fed."""
         if (
             kind is not self._line_words
             or BRACKET in text
@@ -207,7 +207,7 @@ class StreamParser:
         return [words(shown)] if shown else []
 
     def _shown_of(self, text: str, words: TextKind) -> str:
-        """What can be shown of such text, with what waited before it."""
+        """The part of such text that can be shown, with the line breaks that waited before it."""
         waiting = self._newlines + text
         shown = waiting.removesuffix(_LINE_BREAK).removesuffix(_LINE_BREAK)
         self._pass(waiting, shown)
@@ -227,7 +227,7 @@ class StreamParser:
         return [ArgumentsDelta(index, encode_basestring(shown)[1:-1])] if shown else []
 
     def _pass(self, waiting: str, shown: str) -> None:
-        """Lets `shown` by, the beginning of `waiting`. The rest waits."""
+        """Keeps `shown`, the beginning of `waiting`, for the reading. The rest waits."""
         self._newlines = waiting[len(shown) :]
         if shown:
             self._passed.append(shown)
@@ -235,7 +235,7 @@ class StreamParser:
             self._passed = ["".join(self._passed)]
 
     def _choose(self) -> None:
-        """Finds out what may go by, now that the text has been read."""
+        """Finds out which text may take the shortcut, now that the text has been read."""
         self._words = self._line_words = self._index = None
         reading = self._speculation.certain
         waits = reading.pos < self._buffer.end or reading is not self._speculation.reading
@@ -249,7 +249,7 @@ class StreamParser:
             self._index = value.call.writer.index
 
     def _catch_up(self) -> None:
-        """Tells the reading what has gone by, and gives it what waits."""
+        """Gives the reading the text that took the shortcut, and the line breaks that wait."""
         reading, buffer = self._speculation.certain, self._buffer
         if self._passed:
             text, start = "".join(self._passed), buffer.end
@@ -266,7 +266,7 @@ class StreamParser:
         `text` is the next piece of the completion, where special tokens are known by other means,
         as in a stream of ids. Raises an `OptionError` after `finish`.
         """
-        # A shortcut is right for it where it has no mark, and then spells nothing.
+        # The shortcut is right for text without a mark, which cannot spell a token.
         self._inert = True
         try:
             return self.feed(text)
@@ -274,8 +274,8 @@ class StreamParser:
             self._inert = False
 
     def feed_border(self, tag: str) -> list[Event]:
-        """The events of a think `tag` that stands for a border between two fields of a server. No
-        quotation nor fence of the text makes it text."""
+        """The events of a think `tag` that stands for a border between two fields of a server. It
+        is never text, whatever quotation or fence is open."""
         self._is_border = True
         try:
             return self.feed(tag)
@@ -303,11 +303,11 @@ class StreamParser:
     def finish(self, reason: Reason | None = None) -> list[Event]:
         """The events that the end of the text brings. The last of them is an `End`.
 
-        `reason` is why generation ended, if you know, in the words of any server. "eos" and
+        `reason` is why generation ended, if you know, as any server spells it. "eos" and
         "tool_calls", for example, say that the model ended it, which completes a call as an EOS
-        does; "stop" may be a stop string's doing, and completes none; "length" and every word that
-        is not known say that the text was cut. Raises an `OptionError` the second time, and for a
-        reason that is no text; a strict parser raises a `ParseError`.
+        does; "stop" may come from a stop string, and completes none; "length" and every unknown
+        word say that the text was cut. Raises an `OptionError` the second time, and for a reason
+        that is not text; a strict parser raises a `ParseError`.
         """
         ended = options.checked_reason(reason)
         if self._finished:
@@ -338,7 +338,7 @@ class StreamParser:
         return "length" if reading.prose.reasoning and ended is None else "stop"
 
     def _continue(self, prefix: str) -> None:
-        """Reads what the prompt holds already. Of its events only those of an open call count."""
+        """Reads the prompt's part of the turn. Of its events only those of an open call count."""
         events = self.feed(prefix) + self._speculation.trust()
         reading = self._speculation.certain
         self._catch_up()
@@ -349,37 +349,37 @@ class StreamParser:
             self._words = self._line_words = self._index = None
 
     def _read_plainly(self, text: str) -> StrictMessage | None:
-        """A whole completion that can be read in one way only, without any state. None: another."""
+        """The message of a whole completion that can be read in only one way. None: it cannot."""
         reading, continues = self._speculation.certain, self._buffer.base < 0
         if reading.settings.forbidden or reading.tools.none_declared or continues:
             return None
         return read_plainly(text, reading.prose.reasoning, reading.tags, reading.tools)
 
-    # Where reading is.
+    # The state of the reading.
 
     @property
     def held(self) -> str:
-        """The text that has come and waits for what follows it."""
+        """The text that has come and waits for more."""
         return self._buffer.slice(self._caught_up().pos, self._buffer.end)
 
     @property
     def held_by(self) -> Hold | None:
-        """Why the held text waits: the rule that holds it, and what is waited for."""
+        """The reason why the held text waits: the rule that holds it, and what is waited for."""
         reading = self._caught_up()
         return hold_of(reading, is_tried=reading is not self._speculation.reading)
 
     @property
     def state(self) -> ParserState:
-        """What is being read; its value is a description."""
+        """The state, which says what is being read; its value is a description."""
         return self._speculation.reading.state
 
     @property
     def position(self) -> int:
-        """How many characters of the text are done with."""
+        """The number of characters of the text that are done with."""
         return max(self._caught_up().pos, 0)
 
     def _caught_up(self) -> Reading:
-        """The certain reading, when it knows of everything that has gone by."""
+        """The certain reading, after it was given all text that took the shortcut."""
         self._catch_up()
         self._choose()
         return self._speculation.certain
@@ -393,7 +393,7 @@ class _RespelledParser(StreamParser):
     def feed(self, text: str) -> list[Event]:
         if not isinstance(text, str):
             return super().feed(text)
-        # What is read inert comes here by way of `feed_inert`.
+        # Text to be read as inert comes here through `feed_inert`.
         return self._feed_all(self._respelling.read(text, self._inert))
 
     def pass_by(self, text: str, kind: TextKind) -> str | None:
@@ -420,10 +420,10 @@ class _RespelledParser(StreamParser):
 
     @property
     def held(self) -> str:
-        """The text that has come and waits for what follows it."""
+        """The text that has come and waits for more."""
         return self._respelling.own(super().held) + self._respelling.waiting
 
     @property
     def position(self) -> int:
-        """How many characters of the text are done with."""
+        """The number of characters of the text that are done with."""
         return self._respelling.place(super().position)

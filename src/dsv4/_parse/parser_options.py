@@ -19,7 +19,7 @@ _OBJECT = (dict, Mapping)  # most are dicts, which is checked faster
 
 @dataclass(frozen=True)
 class ParserSettings:
-    """What a caller wants of the parser."""
+    """The options that a caller gives, checked and in the form in which the parser uses them."""
 
     dialect: Dialect
     tools: DeclaredTools
@@ -32,13 +32,16 @@ class ParserSettings:
 
     @cached_property
     def inside_plain_call(self) -> ParserSettings:
-        """Where a call without the DSML token is read on its own, whether it is made or not."""
+        """The settings with which a call without the DSML token is read by itself.
+
+        They read it whether calls are forbidden or not.
+        """
         return replace(self, forbidden=False, whole_calls=True, new_id=str)
 
 
 GivenStops: TypeAlias = Sequence[str] | str
 GivenTools: TypeAlias = Iterable[object] | None
-# Where stop strings act, and when a call is seen.
+# Sections in which stop strings act, and the two ways to deliver a call.
 StopIn: TypeAlias = Literal["content", "all"]
 CallDelivery: TypeAlias = Literal["streamed", "whole"]
 
@@ -57,7 +60,7 @@ def checked_word(name: str, value: object, words: tuple[str, ...]) -> str:
 
 
 def _is_list(given: object) -> TypeGuard[Iterable[Any]]:
-    """Whether something is a list, or another iterable that is no text and no object."""
+    """Whether something is a list, or another iterable that is neither text nor an object."""
     if isinstance(given, (list, tuple)):  # most are, which is checked faster
         return True
     return isinstance(given, Iterable) and not isinstance(given, (str, bytes, Mapping))
@@ -92,7 +95,7 @@ def checked_stops(stop: object) -> list[str]:
 
 
 def checked_reason(reason: object) -> Ended | None:
-    """What the reason that a caller gives says. Raises an `OptionError` for what is no text."""
+    """The meaning of the reason that a caller gives. Raises an `OptionError` if it is not text."""
     if reason is None:
         return None
     return ended_by(checked("reason", reason, str, 'text, such as "stop", "eos" or "length"'))

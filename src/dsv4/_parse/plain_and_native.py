@@ -1,5 +1,5 @@
-"""Calls without the DSML token, and calls as older models write them: found whole, or else text
-(recovery.md, rules 1, 13, 14 and 47).
+"""Calls without the DSML token, and calls as older models write them (recovery.md, rules 1, 13, 14
+and 47). Each is found whole, or else is text.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ _JSON_NAME = pattern(r'"name"\s*:\s*"([^"\\]*)"')
 
 
 class OddCalls(NamedTuple):
-    """Calls that were found, and where they end. None: all text up to there is text."""
+    """Calls that were found, and their end. None: everything up to there is text."""
 
     calls: list[tuple[str, str]] | None
     end: int
     wraps: bool = False  # the close of a wrapper may follow
-    cut: tuple[str, str] | None = None  # a call that was cut, and what is known of its arguments
+    cut: tuple[str, str] | None = None  # a call that was cut, and the known part of its arguments
     has_rest: bool = False  # something was left that could not be read
 
 
 def find_plain_calls(reading: Reading, first: Tag, tag: Tag) -> Steps[OddCalls]:
     """A call, or JSON calls, in tags without the DSML token.
 
-    `first` is where it begins: at `tag`, or at a wrapper right before it. A tag that is no invoke
-    holds JSON.
+    `first` is the tag at which it begins: `tag`, or a wrapper right before it. A `tag` that is not
+    an invoke holds JSON.
     """
     buffer, rules, at = reading.buffer, reading.rules, tag.end
     is_json = not rules.is_plain_invoke(tag)
@@ -65,7 +65,7 @@ def find_plain_calls(reading: Reading, first: Tag, tag: Tag) -> Steps[OddCalls]:
             # Not a bracket that doubles the next tag's.
             doubles = isinstance(rules.doubled(ahead.start - 1), Tag)
             return OddCalls(None, ahead.start - doubles)
-    # The text ends: it is no call. Inside the JSON of one it was cut (rule 16).
+    # The text ends: it is not a call. If it ends in the JSON of a call, it was cut (rule 16).
     if is_json and _names_declared(reading, buffer.slice(first.start, buffer.end)):
         reading.note_cut()
     return OddCalls(None, buffer.next_mark(at))
@@ -78,7 +78,7 @@ def _names_declared(reading: Reading, text: str) -> bool:
 
 
 def _begins_other(tag: Tag) -> bool:
-    """Whether a tag cannot stand in a plain call: it has the token, is one, or opens a call."""
+    """Whether a tag cannot be in a plain call: it has the token, is a token, or opens a call."""
     again = is_plain_call(tag.label) and not tag.closing and tag.name is not None
     return tag.marked or tag.kind in TOKENS or again
 
@@ -90,9 +90,9 @@ def _json_calls(reading: Reading, text: str) -> list[tuple[str, str]] | None:
 
 
 def _plain_call(reading: Reading, tag: Tag, text: str) -> list[tuple[str, str]]:
-    """A call without the DSML token, read as if it and its block had the token.
+    """A list of one call without the DSML token, read as if it and its block had the token.
 
-    None at all, if not all of its arguments are understood (rule 30).
+    The list is empty if not all of the call's arguments are understood (rule 30).
     """
     name = reading.tools.as_declared(tag.attributes.get("name")) or ""
     attributes = {**tag.attributes, "name": name}
@@ -100,7 +100,7 @@ def _plain_call(reading: Reading, tag: Tag, text: str) -> list[tuple[str, str]]:
         return [(name, "{}")]
     inside = Reading(reading.settings.inside_plain_call, TextBuffer(read_tag), reasoning=False)
     inside.block = Block(may_be_empty=False, met_before=0)
-    inside.buffer.append(text, inert=True)  # no token stands in it, whatever it spells
+    inside.buffer.append(text, inert=True)  # it has no token in it, whatever it spells
     inside.buffer.append(f"{reading.tags.invoke_close}{reading.tags.block_close}")
     inside.buffer.final, inside.buffer.ended = True, Ended.END
     opening = Tag("invoke", 0, "", label="invoke", marked=True, attributes=attributes)
@@ -142,7 +142,7 @@ def find_native_calls(reading: Reading, tag: Tag) -> Steps[OddCalls]:
 
 
 def _ends_native(tag: Tag) -> bool:
-    """Whether native calls end at a tag, as they should or not."""
+    """Whether native calls end at a tag, by their own close or by anything else."""
     is_own_close = tag.kind == "native" and tag.closing
     return is_own_close or tag.marked or tag.kind in ("eos", "think", "role")
 
@@ -164,7 +164,7 @@ def _names_tool(reading: Reading, tag: Tag) -> Steps[bool]:
 
 
 def _name_at(reading: Reading, start: int) -> Steps[str | None]:
-    """What may be a tool's name, up to the end of the line or a tag. None: it can be no name."""
+    """The text up to a line's end or a tag, if it may be a tool's name; None if it cannot be."""
     buffer, tools, at = reading.buffer, reading.tools, start
     names, limit = (spellings.NATIVE_TYPE, *tools.declared), start + LONGEST_NAME + 1
     while (match := buffer.search(_NAME_END, at, min(buffer.end, limit))) is None:
@@ -177,7 +177,7 @@ def _name_at(reading: Reading, start: int) -> Steps[str | None]:
 
 
 def native_calls(text: str) -> tuple[list[tuple[str, str]], str]:
-    """The calls in a native block, and what is left of it after them."""
+    """The calls in a native block, and the rest of it after them."""
     calls = []
     opening = _NATIVE_OPENING.match(text)
     at = 0 if opening is None else opening.end()

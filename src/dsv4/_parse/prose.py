@@ -26,7 +26,7 @@ from dsv4._parse.tag_rules import IN_FENCE, IN_PROSE, is_plain_label, is_plain_w
 from dsv4._parse.text_buffer import ANYWHERE, NOWHERE, Refused, Steps
 from dsv4._parse.twins import twin_of
 
-# The name of a tag without the token; the token alone on its line; a bracket too many before it.
+# The name of a tag without the token; only the token on its line; a bracket too many before it.
 _HEAD = pattern(rf"{PLAIN_NAME}|(<?{tokens.DSML}>?)[ \t\r]{{0,8}}(\n|\Z)|(<<)(?:{BAR}|\Z)")
 _THINK_END = str(tokens.THINK_END)
 
@@ -55,7 +55,7 @@ class ProseReader:
                 tag = self._tag_at(at) if at < buffer.end else None
                 is_here = at < buffer.end and tag is not MAYBE_TAG
                 if is_here and (tag is None or self._is_idle(tag, at)):
-                    at += 1  # what stands in it may act, as if it had not been read as a tag
+                    at += 1  # a tag inside it counts, as if this had not been read as a tag
                     continue
                 self._look_before(at)
                 self._show_up_to(at)
@@ -76,9 +76,10 @@ class ProseReader:
         return None
 
     def _tag_at(self, at: int) -> Tag | PartialTag | None:
-        """What begins at `at`; also a bracket too many, or the token alone on its line.
+        """The tag or part that begins at `at`; also with a bracket too many, or only the token on
+        its line.
 
-        The name of a tag without the DSML token says at once that it means nothing in prose.
+        By its name a tag without the DSML token is immediately known to mean nothing in prose.
         """
         buffer = self._buffer
         head = buffer.match(_HEAD, at)
@@ -96,7 +97,7 @@ class ProseReader:
         return None if buffer.final else MAYBE_TAG
 
     def _is_idle(self, tag: Tag | PartialTag, at: int) -> bool:
-        """Whether a tag, or what may become one, means nothing here, and is no deviation."""
+        """Whether a tag, or a part that may become one, is plain text here and not a deviation."""
         prose = self._prose
         if isinstance(tag, PartialTag):
             if tag is not TAG_NAME and tag is not PartialTag.PLAIN:
@@ -121,7 +122,7 @@ class ProseReader:
         return may_be_named and bool(self._reading.tools.declared)
 
     def _look_before(self, mark: int) -> None:
-        """Looks at the text before a mark. What stands behind a stop string quotes nothing."""
+        """Looks at the text before a mark. Text behind a stop string quotes nothing."""
         stops = self._stops if self._reading.quotations else None
         if stops and (stop := stops.find(self._buffer.slice(self._reading.pos, mark))) is not None:
             mark = self._reading.pos + stop[0] + len(stop[1])
@@ -139,7 +140,7 @@ class ProseReader:
                 quotations.check(self._reading)
 
     def _end_in_tag(self, tag: PartialTag, at: int) -> None:
-        """The text ends inside what may be a tag: it is text, unless it is certain to be markup."""
+        """The text ends inside a possible tag: it is text, unless it is certain to be markup."""
         if tag is not PartialTag.SURELY:
             return
         reading, end, ended = self._reading, self._buffer.end, self._buffer.ended
@@ -161,7 +162,7 @@ class ProseReader:
         return settings.stops if settings.stop_everywhere or not self._prose.reasoning else None
 
     def _show_up_to(self, to: int, complete: bool = False) -> None:
-        """Shows the prose up to `to`, but for what may belong to a block or to a stop string.
+        """Shows the prose up to `to`, but for an end that may belong to a block or a stop string.
 
         With `complete` something else follows, and all of it is shown.
         """
@@ -184,7 +185,7 @@ class ProseReader:
         reading.pos = to - tail
 
     def _show(self, text: str) -> None:
-        """Shows the text that stands where reading is; not what the prompt has shown already."""
+        """Shows the text at the current position, without the part that the prompt already has."""
         reading, prose = self._reading, self._prose
         reading.note_shown(text)
         if reading.pos < 0:
@@ -211,7 +212,7 @@ class ProseReader:
     # Tags.
 
     def _reader_of(self, tag: Tag) -> Callable[[Tag], Steps[None] | None]:
-        """How a tag is read here. One that is named, or has no bracket, is text."""
+        """The method that reads a tag here. A tag that is named, or has no bracket, is text."""
         if tag.start == self._buffer.border_at and tag.closing is self._prose.reasoning:
             return self._read_border
         if tag.start < self._prose.named_to:
@@ -225,15 +226,15 @@ class ProseReader:
         return reader
 
     def _pass(self, tag: Tag) -> None:
-        """Leaves a tag in the text, where it is no deviation."""
+        """Leaves a tag in the text, without reporting a deviation."""
         self._look(tag.end)
 
     def _read_markup(
         self, tag: Tag, to: int = NOWHERE, kind: DiagnosticKind = "markup_as_text"
     ) -> None:
-        """Leaves markup in the text: a tag, or all from it up to `to`."""
+        """Leaves markup in the text: a tag, or everything from it up to `to`."""
         prose, to = self._prose, max(to, tag.end)
-        if tag.label or tag.closing:  # the token alone is prose (rule 18)
+        if tag.label or tag.closing:  # the mere token is prose (rule 18)
             self._reading.report_span(kind, tag.start, to)
             if not tag.broken and not prose.is_example:
                 prose.openers = max(prose.openers + (-1 if tag.closing else 1), 0)
@@ -243,7 +244,7 @@ class ProseReader:
             self._pass_calls(to)
 
     def _note_quotes(self) -> None:
-        """Calls are left in the text, tag by tag: what they hold closes no quotation."""
+        """Calls are left in the text, tag by tag: their content closes no quotation."""
         if not self._prose.openers:
             self._prose.quoting_before = twin_of(self._prose.quoting, {})
 
@@ -255,7 +256,7 @@ class ProseReader:
 
     def _skip_to(self, to: int, begin_line: bool = False) -> None:
         """Goes on behind text that is not shown."""
-        self._prose.quoting.settle("<")  # what follows stands elsewhere
+        self._prose.quoting.settle("<")  # the text that follows stands elsewhere
         self._reading.advance(to)
         self._prose.at = to
         if begin_line:
@@ -321,7 +322,7 @@ class ProseReader:
         while (yield from buffer.more()):
             pass
         start = reading.pos
-        # What the prompt holds is not quoted.
+        # Diagnostics do not quote the prompt.
         beginning = buffer.slice(start, max(start, 0) + LONGEST_QUOTE)
         reading.report("made_up_turn", start, beginning, buffer.end - start)
         reading.advance(buffer.end)
@@ -411,7 +412,7 @@ class ProseReader:
         if self._rules.role(ahead) == "invoke":
             certain = yield from self._rules.is_certain(ahead, wrapped=True)
             at = yield from self._buffer.past_space(ahead.end)
-            # Nothing of it has come (rule 33).
+            # Nothing of the call has come (rule 33).
             cut = at == self._buffer.end or cut_calls.begins_tag(self._reading, at)
             return certain and (ahead.self_closed or not cut)
         return False
@@ -436,7 +437,7 @@ class ProseReader:
         return None
 
     def _has_its_line(self, tag: Tag) -> Steps[bool]:
-        """Whether a tag stands alone on its line."""
+        """Whether a tag has its line to itself."""
         buffer = self._buffer
         if tag.end == buffer.end and self._prose.is_blank:
             yield from buffer.more()
@@ -455,9 +456,9 @@ class ProseReader:
         self._read_markup(tag, kind="dropped_call" if is_meant else "markup_as_text")
 
     def _enter_calls(self, tag: Tag) -> Steps[bool]:
-        """Leaves prose for a block, or for a call without one. A blank line goes with it.
+        """Leaves prose for a block, or for a call without one. A blank line before it is dropped.
 
-        False: it is not left, because the calls are quoted.
+        False: prose is not left, because the calls are quoted.
         """
         reading, prose = self._reading, self._prose
         start = tag.start - 2 * self._is_after_blank_line(tag)
@@ -480,7 +481,7 @@ class ProseReader:
     def _are_quoted(self, tag: Tag) -> Steps[bool]:
         """Whether calls, or parts of them, that begin at a tag are quoted.
 
-        Where that is possible they are read as if they were not, until what follows says more.
+        If they may be, they are read as if they were not, until the text that follows decides.
         """
         quotation = quotations.around(self._reading, tag)
         if quotation is None:
@@ -490,7 +491,7 @@ class ProseReader:
         return True
 
     def _leave_calls(self, tag: Tag, refused: Refused) -> None:
-        """Calls are quoted: they are text, up to where that is known."""
+        """Calls are quoted: they are text, as far as the refusal says."""
         kind: DiagnosticKind = "dropped_call" if refused.is_dropped else "markup_as_text"
         self._reading.report(kind, tag.start, tag.raw)
         to = max(refused.to, tag.end)
@@ -499,7 +500,7 @@ class ProseReader:
         return self._pass_calls(to, refused.closed)
 
     def _pass_calls(self, to: int, closed: int = ANYWHERE) -> None:
-        """Leaves calls in the text. What they hold opens and closes no quotation."""
+        """Leaves calls in the text. Their content opens and closes no quotation."""
         self._prose.quoting.pass_calls(closed)
         self._prose.names_think_tag, self._prose.at = False, to
 
@@ -527,8 +528,8 @@ class ProseReader:
     def _may_act_in_fence(self, tag: Tag) -> bool:
         """Whether a tag opens a line, and the fence holds something else, or a blank line.
 
-        It may have lost the line end behind the close of a fence. What follows other markup belongs
-        to that, unless it is a wrapper without its bracket: of two blocks both are calls, or
+        It may have lost the line end behind the close of a fence. A tag behind other markup belongs
+        to that, unless that is a wrapper without its bracket: of two blocks both are calls, or
         neither is.
         """
         lines, line = self._prose.quoting.lines(), self._line_before(tag)
@@ -559,7 +560,7 @@ class ProseReader:
     # Closing tags, and parameters without a call (rules 5, 9, 17 and 34).
 
     def _read_parts(self, tag: Tag) -> Steps[None]:
-        """Parts of a call that are not in one: they go, unless they are quoted, or are text."""
+        """Parts of a call outside of any: they are dropped, unless they are quoted, or are text."""
         reading, openers, opens_line = self._reading, self._prose.openers, self._prose.is_blank
         if openers if tag.closing else reading.tools.none_declared:
             return self._read_markup(tag)
@@ -586,10 +587,10 @@ class ProseReader:
                 yield from quotations.settle(reading, ahead)
 
     def _read_stub(self, tag: Tag) -> Steps[None]:
-        """What a model wrote before it began once more: a tag that says nothing (rule 34).
+        """A tag without content that a model wrote before it began once more (rule 34).
 
-        On a line of its own directly before a block or an invoke it goes: an invoke's tag without
-        a name, say, and on the next line that of the call.
+        On a line of its own directly before a block or an invoke it is dropped: an invoke's tag
+        without a name, say, and on the next line that of the call.
         """
         rules, tools, begins = self._rules, self._reading.tools, False
         if not tag.attributes and not tag.self_closed and self._prose.is_blank:
@@ -639,7 +640,7 @@ class ProseReader:
         return (yield from self._open_block(tag))
 
     def _read_plain_calls(self, first: Tag, tag: Tag) -> Steps[None]:
-        """Calls without the DSML token. `first` is where they begin: at `tag`, or a wrapper."""
+        """Calls without the DSML token. They begin at `first`, which is `tag` or a wrapper."""
         rules = self._rules
         if rules.is_plain_invoke(tag) and not (yield from rules.is_certain(tag, wrapped=False)):
             return self._pass(first)

@@ -1,8 +1,9 @@
-"""Calls that may be quoted (recovery.md, rules 24, 29, 40, 41, 44 and 46): what quotes them, and
-what says so behind them.
+"""Calls that may be quoted (recovery.md, rules 24, 29, 40, 41, 44 and 46): the quotations around
+them, and the text behind them that decides.
 
-Where a quotation is open calls are tried: a twin of the reading makes them. What follows refuses
-it, and all from the calls to the quotation's close is text; or nothing can refuse it any more.
+In an open quotation calls are tried: a twin of the reading makes them. The text that follows may
+refuse the attempt; then all from the calls to the quotation's close is text. Once nothing can
+refuse it any more, the calls stay calls.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _OUTDENTED_LINE = pattern(r"\n(?!\t| {4}|[ \t]*\r?(?:\n|\Z))")
 _UNCLEAN: frozenset[DiagnosticKind] = frozenset({"implied_close", "unexpected_text", "cut_short"})
 
 
-# Where calls begin.
+# The beginning of calls.
 
 
 def may_try(reading: Reading) -> bool:
@@ -36,7 +37,8 @@ def may_try(reading: Reading) -> bool:
 
 
 def around(reading: Reading, tag: Tag) -> Quotation | None:
-    """What may quote calls, or parts of them, that begin at a tag (rules 24, 29, 40 and 44).
+    """The quotation that may hold calls, or parts of them, that begin at a tag; None if there is
+    none (rules 24, 29, 40 and 44).
 
     `<example>`, "User: Clean up.", a block, `</example>` and prose: the block is one.
     """
@@ -52,7 +54,7 @@ def around(reading: Reading, tag: Tag) -> Quotation | None:
         # The attempt on which this one stands assumes that nothing closes them.
         openings = [one for one in openings if one not in tried.openings]
         if not tried.is_over:
-            # What stands before an earlier block is judged behind this one, for both (rule 46).
+            # Signs before an earlier block are judged behind this one, for both (rule 46).
             partners, is_indented = (), False
     if not (openings or partners or is_indented) and lines.is_quoted is None:
         return None
@@ -60,7 +62,7 @@ def around(reading: Reading, tag: Tag) -> Quotation | None:
 
 
 def _partners(quoting: Quoting, before: str, place: int) -> tuple[str, ...]:
-    """What would quote calls if it stood directly behind them.
+    """The closing quotes that would quote calls if they stood directly behind them.
 
     The partner of a quote directly before them (rule 24), or of one that is left open in the
     paragraph before: `He answered “Let me look.`, a blank line, the calls and `”` (rule 40).
@@ -72,7 +74,7 @@ def _partners(quoting: Quoting, before: str, place: int) -> tuple[str, ...]:
 
 
 def attempt(reading: Reading, quotation: Quotation) -> Steps[Refused]:
-    """Tries calls where a quotation may be. The answer is why they are none, and how far."""
+    """Tries calls that a quotation may hold. Returns only if they are refused: up to where."""
 
     def assume(twin: Reading, level: int) -> None:
         quoting = twin.prose.quoting
@@ -94,7 +96,8 @@ def attempt(reading: Reading, quotation: Quotation) -> Steps[Refused]:
 
 
 def settle(reading: Reading, ahead: Tag, is_last: bool = True) -> Steps[None]:
-    """Calls are over, or what is removed like them: what follows may say that they were quoted.
+    """Calls, or parts of calls that are removed, are over. The text that follows may say that they
+    were quoted.
 
     While others follow, only a block quote's mark says so: indentation and a quote directly before
     the first are judged behind the last (rule 46: two indented blocks, and prose behind them).
@@ -108,7 +111,8 @@ def settle(reading: Reading, ahead: Tag, is_last: bool = True) -> Steps[None]:
 
 
 def _look_inside(reading: Reading, is_last: bool) -> None:
-    """Whether a close stands inside calls that are not as they should be, behind the last tag."""
+    """Looks for a quotation's close inside calls that are not as they should be, behind the last
+    tag."""
     quoting, start = reading.prose.quoting, _last_tag_end(reading, reading.prose.at)
     if start == reading.prose.at and (
         all(one.is_over for one in reading.quotations) or not _are_unclean(reading)
@@ -122,13 +126,13 @@ def _look_inside(reading: Reading, is_last: bool) -> None:
     for quotation in reading.quotations:
         if not quotation.is_over and inside.lstrip().startswith(quotation.partners or "\0"):
             raise Refused(quotation.level, start)
-    quoting.begin_line(is_begun=True)  # the newline behind a tag is no blank line
+    quoting.begin_line(is_begun=True)  # the newline behind a tag is not a blank line
     quoting.follow(inside, start)
     check(reading, "\n")
 
 
 def _last_tag_end(reading: Reading, start: int) -> int:
-    """Where the last tag of calls ends that were read from `start` on."""
+    """The end of the last tag of the calls that were read from `start` on."""
     ends = [
         tag.end
         for tag in reading.buffer.marked_in(start, reading.pos)
@@ -138,7 +142,7 @@ def _last_tag_end(reading: Reading, start: int) -> int:
 
 
 def _settle(reading: Reading, quotation: Quotation, ahead: Tag) -> Steps[None]:
-    """Whether what directly follows the calls says that they were quoted."""
+    """Decides by the text directly behind the calls whether they were quoted."""
     quotation.is_over = True
     block = reading.buffer.slice(quotation.start, reading.pos)
     ended = ahead.kind in ENDS or (ahead.kind == "think" and reading.prose.reasoning)
@@ -184,7 +188,8 @@ def note_text(reading: Reading, text: str) -> None:
 
 
 def check(reading: Reading, following: str | None = None) -> None:
-    """Whether a quotation was closed that was open where calls began; or can be no more.
+    """Decides attempts by quotations that were open at the start of the calls, and were closed
+    since or cannot be closed any more.
 
     `following` is the character behind what has come, if it is known.
     """
@@ -209,11 +214,11 @@ def check(reading: Reading, following: str | None = None) -> None:
         quoting.watched = frozenset()
 
 
-# Where they end.
+# The ends of sections and of the text.
 
 
 def end_section(reading: Reading, end: int) -> None:
-    """Reasoning or content ends: no quotation is open any more. A fence is, with more behind it."""
+    """Reasoning or content ends: no quotation is open any more. A fence is, if more follows it."""
     check(reading, "\n")
     for quotation in reading.quotations:
         if quotation.fence:
@@ -244,7 +249,7 @@ def _are_whole(reading: Reading, quotation: Quotation) -> bool:
     is_cut = tally.cut or unmade(reading) != quotation.unmade_before
     if not is_made or is_cut or thought_end(reading, quotation.start) is not None:
         return False
-    # A fence that closes in calls that are not as they should be is closed.
+    # A fence that closes inside calls that are not as they should be is closed.
     text = reading.buffer.slice(quotation.start, reading.buffer.end)
     closes = re.search(rf"(?m)^[ \t]*{re.escape(quotation.fence)}", text) is not None
     return not (closes and _are_unclean(reading))
@@ -255,7 +260,7 @@ def _are_unclean(reading: Reading) -> bool:
 
 
 def thought_end(reading: Reading, start: int) -> int | None:
-    """Where reasoning ends, be it in a value: that ends a fence too (rule 15)."""
+    """The end of the reasoning, even inside a value: it ends a fence too (rule 15)."""
     if not reading.prose.reasoning:
         return None
     at = reading.buffer.acting(start, reading.buffer.end).find(tokens.THINK_END)
@@ -263,7 +268,7 @@ def thought_end(reading: Reading, start: int) -> int | None:
 
 
 def unmade(reading: Reading) -> int:
-    """How many calls were met so far and are not made."""
+    """The number of calls that were met so far and are not made."""
     tally = reading.tally
     completed = tally.calls_seen if reading.settings.forbidden else tally.calls_completed
     return tally.calls_seen - completed + tally.calls_unread

@@ -1,7 +1,7 @@
-"""Quotations in prose (recovery.md, rules 15, 24, 29, 40 and 44): what is open where a call begins.
+"""Quotations in prose (recovery.md, rules 15, 24, 29, 40 and 44) that are open where a call begins.
 
-A call in a quotation never runs. `Quoting` follows prose once, when somebody asks, and answers one
-question: which quotations are open here. No other file has a set of quotation marks.
+A call in a quotation never runs. `Quoting` follows prose once, when asked, and knows which
+quotations are open at its place. No other file has a set of quotation marks.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from dsv4._format.spellings import BAR, CDATA
 from dsv4._parse.lines import LineTracker, has_fence
 from dsv4._parse.named_pairs import MARK, PairMark, element_close, is_pair, mark_of, opening_at_end
 
-# What reaches to the end of the section; all else reaches to that of the paragraph.
+# Kinds of quotations that reach to the end of the section; all others end with the paragraph.
 _PAIR_KINDS = frozenset({"named", "inner"})  # named pairs, and those in the middle of a line
 _REACH_FAR = frozenset({"element", "comment", "triple quotes", *_PAIR_KINDS})
 
-# What counts behind its paragraph, if its partner stands directly behind calls (rule 40).
+# Kinds that count behind their paragraph, if the partner stands directly behind calls (rule 40).
 _LAPSING = frozenset({"quotes", "inline code"})
 
-# What opens a quotation -> what closes it: either of two, in some languages.
+# Opening quotation mark -> closing ones: either of two, in some languages.
 PAIRS = {
     **dict(zip("“‘‟‛❝❛「『«‹›《〈｢﹁﹃", "”’”’❞❜」』»›‹》〉｣﹂﹄", strict=True)),
     **{quote: quote for quote in "＂＇״\"'`"},
@@ -38,20 +38,20 @@ SMART_QUOTES = "“”‘’＂＇"
 ATTRIBUTE_QUOTES = "\"'" + SMART_QUOTES
 # Directly behind one of these a tag is only talked about; between two of them a token is named.
 QUOTES = frozenset("".join(PAIRS) + "".join(PAIRS.values()))
-# What an invoke stands behind, directly, if a patch or a program quotes it.
+# Characters directly before an invoke that a patch or a program quotes.
 QUOTES_AN_INVOKE = QUOTES | {"+", "-", "\\"}
-# What stands directly behind a close in the string of a program, or in JSON.
+# Characters directly behind a close in the string of a program, or in JSON.
 QUOTES_A_CLOSE = frozenset("\\\"'`")
 
 _STRAIGHT = frozenset("\"'״")
 _NO_OPENING_BEHIND = frozenset("_.,;:!?)")
 _FIRST_WIDE = "\u2e80"  # letters from here on have no spaces between words
-# Elements that quote what they hold: those of HTML, and any whose name has one of some words.
-# What is a result by its name is no call of the model's, as in V4's own element (rule 44).
+# Elements that quote their content: those of HTML, and any whose name has one of some words. An
+# element that is a result by its name holds no call of the model's, as V4's own (rule 44).
 _ELEMENTS = "pre|code|samp|kbd|xmp|tt|q|blockquote|listing|plaintext"
 QUOTES_CONTENT = pattern(rf"(?i).*(?:example|sample).*|.*results?|{_ELEMENTS}")
-# Quotes in the tag of any element open and close nothing: `"use <a href="x">this</a>: CALL"`. No
-# blank line stands in one.
+# Quotes in the tag of any element open and close nothing: `"use <a href="x">this</a>: CALL"`. A tag
+# has no blank line in it.
 _TAG = (
     rf"(?P<slash>/?)(?P<name>[A-Za-z|{BAR}][^\s<>/]{{0,128}})"
     r"(?P<rest>(?:(?!\n\s*\n)\s(?:[^<>\n]|\n(?!\s*\n)){0,512})?/?)(?<!--)>"
@@ -69,7 +69,7 @@ _EACH = (
     r"|(?<=#)\+(?i:end)_\w{1,32})"
 )
 _PARTS = pattern(rf"[\n`<\-{_MARKS}\[\\*\]#]{_EACH})")
-# What may mean something else with more behind it.
+# Text that may mean something else with more behind it.
 _UNDECIDED = pattern(
     rf"(?:<[^<>]{{0,{LONGEST_TAG}}}|`+|\s+|['\"]+|’|-{{1,2}}|[*/\]]{{1,2}}"
     r"|[\[\\#][^\n\]}]{0,160}[\]}]?)\Z"
@@ -77,12 +77,12 @@ _UNDECIDED = pattern(
 _WORD = pattern(r"\w")
 
 _LONGEST_UNREAD = 4096
-# Nobody opens so many by accident; each costs something at every close.
+# No text opens so many by accident; each costs something at every close.
 _MOST_OPEN = 64
 
 
 def _certain_to(text: str) -> int:
-    """Up to where nothing in `text` may mean something else with more behind it."""
+    """The length of the part of `text` that means the same whatever follows."""
     start = max(len(text) - LONGEST_TAG - 1, 0)
     rest = _UNDECIDED.search(text, start)
     if rest is not None and rest.start() == start:  # it may have begun before
@@ -95,7 +95,7 @@ def _certain_to(text: str) -> int:
 
 
 class Opening(NamedTuple):
-    """Where a quotation was opened, and what closes it."""
+    """An open quotation: its place, and the text that closes it."""
 
     kind: str
     place: int
@@ -103,14 +103,14 @@ class Opening(NamedTuple):
 
     @property
     def marks(self) -> str:
-        """One of these must come before the quotation is over."""
+        """Characters of which one must come before the quotation is over."""
         if self.kind == "named" and self.close[0] != "<":
             return self.close[0]
         return ">" if self.kind in ("element", "comment", "named") else self.close + "\n"
 
     @property
     def closes(self) -> tuple[str, ...]:
-        """What closes a quotation of a paragraph: one of two quotes, or a run of backticks."""
+        """The closes of a quotation within a paragraph: quotes, or a run of backticks."""
         return (self.close,) if self.kind == "inline code" else tuple(self.close)
 
 
@@ -119,22 +119,22 @@ class Quoting:
     """Follows the prose of one section, reasoning or content."""
 
     open: list[Opening] = field(default_factory=list)  # quotations, as far as was read
-    closed: dict[int, int] = field(default_factory=dict)  # where which was, while any is watched
+    closed: dict[int, int] = field(default_factory=dict)  # place -> its end, while any is watched
     may_be_fenced: bool = False  # a look at the lines would tell
-    watched: frozenset[str] = frozenset()  # marks that somebody waits for
+    watched: frozenset[str] = frozenset()  # marks that a caller waits for
     is_due: bool = False  # one of them has come
     _lines: LineTracker = field(default_factory=LineTracker)
     _unread: list[str] = field(default_factory=list)
-    _place: int = 0  # of what is not read
+    _place: int = 0  # of the unread text
     _last: str = ""  # the character before it
-    _lapsed: tuple[Opening, ...] = ()  # what was left open in the paragraph before
-    _lapsed_to: int = 0  # where the blank line behind that paragraph ends
+    _lapsed: tuple[Opening, ...] = ()  # quotations left open in the paragraph before
+    _lapsed_to: int = 0  # the end of the blank line behind that paragraph
     _begins: bool = True  # a line begins here, or calls have ended
     _mark_end: int = -1  # behind a line's indentation, and marks of named pairs that begin it
-    _ended: dict[int, int] = field(default_factory=dict)  # named pairs, where which was closed
+    _ended: dict[int, int] = field(default_factory=dict)  # place of a named pair -> its end
 
     def follow(self, text: str, start: int) -> None:
-        """Goes on through `text`, which stands at `start`, when somebody asks."""
+        """Takes `text`, which stands at `start`. It is read later, when asked."""
         if not self._unread:
             self._place = start
         self._unread.append(text)
@@ -142,7 +142,7 @@ class Quoting:
             self.may_be_fenced = True
         if self.watched and (self._ended or not self.watched.isdisjoint(text)):
             self.is_due = True
-        if len(text) > _LONGEST_UNREAD:  # nothing is kept for long, though nobody asks
+        if len(text) > _LONGEST_UNREAD:  # a long text is not kept, even if nothing depends on it
             self.settle()
 
     def begin_line(self, is_begun: bool = False) -> None:
@@ -155,14 +155,14 @@ class Quoting:
         self._begins = True
 
     def pass_calls(self, closed: int) -> None:
-        """Calls were left in the text here. What was opened from `closed` on is closed."""
+        """Calls were left in the text here. Quotations opened from `closed` on are closed."""
         self.begin_line(is_begun=True)
         self.open = [one for one in self.open if one.place < closed]
 
     def enclosing(self, before: str, place: int) -> list[Opening]:
-        """What is open at a place; also a pair that opens directly before it (rule 44).
+        """The quotations open at a place; also a pair that opens directly before it (rule 44).
 
-        `before` is the text before the place, as far back as is known.
+        `before` is the text before the place, as far back as it is known.
         """
         self.settle("<")
         if (opening := opening_at_end(before)) is not None:
@@ -172,13 +172,13 @@ class Quoting:
         return [one for one in self.open if one.kind != "inner"]
 
     def lapsed_before(self, before: str, place: int) -> tuple[Opening, ...]:
-        """What was left open in the paragraph directly before a place (rule 40)."""
+        """The quotations left open in the paragraph directly before a place (rule 40)."""
         space = place - self._lapsed_to
         is_directly = space <= len(before) and not before[len(before) - space :].strip()
         return self._lapsed if is_directly else ()
 
     def watch(self, openings: Iterable[Opening]) -> None:
-        """Somebody waits for what closes these."""
+        """From here on a caller waits for the closes of these."""
         self.watched = self.watched.union(*(one.marks for one in openings))
 
     def may_close(self, opening: Opening) -> bool:
@@ -186,17 +186,17 @@ class Quoting:
         return opening.place in self._ended or opening in self.open
 
     def lines(self) -> LineTracker:
-        """Where in a line prose stands, before a tag."""
+        """The lines of the prose up to here, where a tag begins."""
         self.settle("<")
         return self._lines
 
     def check(self, following: str | None) -> None:
-        """Reads what has come, for those who wait for marks."""
+        """Reads the text that has come, for callers that wait for marks."""
         self.settle(following)
         self.is_due = bool(self._unread)
 
     def settle(self, following: str | None = None) -> None:
-        """Reads what has come, before the character `following`, if it is known."""
+        """Reads the text that has come, before the character `following`, if that is known."""
         if not self._unread:
             return
         text = "".join(self._unread)
@@ -218,11 +218,12 @@ class Quoting:
         self._last = text[-1]
 
     def _read_around_fences(self, text: str, following: str) -> None:
-        """What a fence holds opens and closes nothing, and where it begins a paragraph ends."""
+        """Reads text with fences: their content opens and closes nothing, and each fence ends a
+        paragraph."""
         place, outside, fence = self._place, "", self._lines.fence
         for part in self._lines.followed(text):
             place += len(part)
-            if not fence:  # what opens a fence at a line's end is prose before, however it was cut
+            if not fence:  # a fence's opening at a line's end is prose, however the text was cut
                 outside += part
             elif self._ended and _WORD.search(part):
                 self._note_prose()
@@ -265,7 +266,7 @@ class Quoting:
             self._note_prose()
 
     def _read_mark(self, match: re.Match[str], text: str, start: int) -> None:
-        """Reads what may open or close something, and is neither a quote nor a backtick."""
+        """Reads a mark that may open or close something, other than a quote or a backtick."""
         part, kind, (index, end) = match[0], match.lastgroup, match.span()
         if kind == "blank":
             self._end_paragraph(start + end)
@@ -297,7 +298,10 @@ class Quoting:
     # Named pairs (rule 44).
 
     def _begin_line(self, text: str, at: int, start: int) -> int:
-        """A line begins, or text behind calls; its indentation ends at `at`. A mark may come."""
+        """A line begins, or text behind calls; its indentation ends at `at`. Reads a mark there.
+
+        Returns the end of that mark, or `at`.
+        """
         self._mark_end, self._begins = start + at, at == len(text)
         mark = MARK.match(text, at)
         if mark is None:
@@ -306,9 +310,9 @@ class Quoting:
         return mark.end()
 
     def _read_pair(self, mark: PairMark, place: int, end: int) -> None:
-        """One that opens counts at a line's start; one that closes too, and behind calls.
+        """A mark that opens or closes counts at a line's start; one that closes also behind calls.
 
-        Elsewhere they only go with each other: `<div>`, and on the next line `a <div>b</div>`.
+        Elsewhere marks only match each other: `<div>`, and on the next line `a <div>b</div>`.
         """
         if place < self._mark_end:
             return  # it was read where its line began
@@ -323,7 +327,7 @@ class Quoting:
             self._add("inner", place, mark.close)
 
     def _close_pair(self, close: str, end: int, counts: bool) -> None:
-        """Closes the last pair of a name, and all that were opened in it."""
+        """Closes the last pair of a name, and all that were opened inside it."""
         for n in range(len(self.open) - 1, -1, -1):
             one = self.open[n]
             if one.kind in _PAIR_KINDS and one.close == close:
@@ -333,13 +337,13 @@ class Quoting:
                 return
 
     def _note_prose(self) -> None:
-        """Prose follows the closes of named pairs: they have quoted what they hold."""
+        """Prose follows the closes of named pairs: they have quoted their content."""
         end = max(self._ended.values())
         self.closed.update(dict.fromkeys(self._ended, end))
         self._ended.clear()
 
     def _read_run(self, kind: str, run: str, place: int, end: int, closes: bool = False) -> None:
-        """Code in a line closes with a run as long as its own. What it holds opens nothing.
+        """Code in a line closes with a run as long as its own. Its content opens nothing.
 
         `closes`: it opens nothing itself.
         """
@@ -367,7 +371,7 @@ class Quoting:
             self._add(kind, place, PAIRS[quote])
 
     def _close_quote(self, kind: str, quote: str, opens: bool, end: int) -> bool:
-        """Whether a quote closes what is open. What would open another, the innermost only."""
+        """Whether a quote closes an open quotation: only the innermost, if it may open another."""
         for n in range(len(self.open) - 1, -1, -1):
             if self.open[n].kind == kind:
                 if quote in self.open[n].close:
@@ -382,7 +386,7 @@ class Quoting:
             self.open.append(Opening(kind, place, close))
 
     def _close(self, kind: str, close: str, end: int) -> Opening | None:
-        """Closes the last opening that this closes."""
+        """Closes the last opening of this kind with this close."""
         for n in range(len(self.open) - 1, -1, -1):
             if self.open[n].kind == kind and self.open[n].close == close:
                 return self._take(n, end)

@@ -1,4 +1,4 @@
-"""A completion from where a reading stands to its end: who reads what is open."""
+"""Reads a completion from a reading's position to its end, with the right reader for each part."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def read_strict_completion(reading: Reading) -> Steps[None]:
             problem = f"found {name!r}, expected one {end} in it at most"
             raise ParseError(text.find(name), problem)
     reading.prose.reasoning, tally.eos = False, message.has_eos
-    # Where no tool is declared, calls are text; where none is wanted, they are left out.
+    # If no tool is declared, calls are text; if calls are forbidden, they are left out.
     is_text = reading.tools.none_declared
     content = message.content + (message.block if is_text else "")
     if message.reasoning:

@@ -1,7 +1,7 @@
-"""A reading of a completion: the text, how far it was read, what is open, and the events so far.
+"""A reading of a completion: the text, the position, what is open, and the events so far.
 
-All that a reader of any state has to know of the others is here, and is data: a twin of a reading
-goes its own way over the same text (see speculation.py).
+Everything that the readers of different states have to know of each other is here, as data: so a
+twin of a reading can go its own way over the same text (see speculation.py).
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from dsv4._parse.tag_rules import TagRules
 from dsv4._parse.text_buffer import ANYWHERE, NOWHERE, SPACE, Refused, Steps, TextBuffer
 from dsv4._parse.twins import twin_of
 
-# What stands outside of calls is shown, or reported as one of these; markup that is shown is both.
+# Text outside of calls is shown, or reported as one of these; markup that is shown is both.
 _LEFTOVER_KINDS: frozenset[DiagnosticKind] = frozenset(
     {"orphan_closer", "unexpected_tag", "unexpected_text", "markup_as_text", "dropped_call"}
 )
 
 
 class ParserState(Enum):
-    if not TYPE_CHECKING:  # which know the one of `Enum`
-        __hash__ = object.__hash__  # a member is equal to itself only, and that one is slow
+    if not TYPE_CHECKING:  # type checkers know the one of `Enum`
+        __hash__ = object.__hash__  # a member is equal only to itself, and that one is slow
     rule: int | None
 
     def __new__(cls, description: str, rule: int | None = None) -> ParserState:
@@ -47,7 +47,7 @@ class ParserState(Enum):
         state._value_, state.rule = description, rule
         return state
 
-    # Of a state in which all text waits, this is why, and the rule that says so.
+    # For a state in which all text waits: the reason, and the rule that says so.
     PROSE = "reasoning or content"
     ORPHANS = "closing tags in prose, until it is clear whether prose goes on after them", 17
     STRAY = "a parameter in prose without a call around it, until it ends", 5
@@ -73,7 +73,7 @@ class ParserState(Enum):
 # By themselves, as in tag.py.
 PROSE, BLOCK, INVOKE = ParserState.PROSE, ParserState.BLOCK, ParserState.INVOKE
 
-# Which states may follow which.
+# State -> states that may follow it.
 NEXT: dict[ParserState, frozenset[ParserState]] = {
     ParserState[state]: frozenset(ParserState[one] for one in after.split())
     for states, after in {
@@ -99,7 +99,7 @@ NEXT: dict[ParserState, frozenset[ParserState]] = {
 
 @dataclass(slots=True)
 class Tally:
-    """What was met so far."""
+    """Counts and facts about the text so far."""
 
     blocks: int = 0
     calls_seen: int = 0
@@ -107,12 +107,12 @@ class Tally:
     calls_begun: int = 0
     calls_completed: int = 0
     diagnostics: int = 0
-    # Deviations beyond the limit share one diagnostic, from here to there.
+    # Deviations beyond the limit share one diagnostic, with this start and end.
     further: tuple[int, int] | None = None
     cut: bool = False  # the text ended inside something
     cut_reported: bool = False
     eos: bool = False  # its last token was an EOS
-    first_is_escaped: bool | None = None  # the quotes in the tag of the first call are
+    first_is_escaped: bool | None = None  # the tag of the first call has escaped quotes
 
 
 @dataclass(slots=True)
@@ -128,7 +128,7 @@ class Prose:
     roles_are_text: bool = False
     named_to: int = NOWHERE  # tokens and markup before this place are named
     openers: int = 0  # opening tags that were left as text
-    quoting_before: Quoting | None = None  # the first of them, if calls were left
+    quoting_before: Quoting | None = None  # `quoting` before the first of them, if calls were left
     left_to: int = NOWHERE  # parameters without a call before this place are text
     # This line names an opening think tag, so the next close is talk too.
     names_think_tag: bool = False
@@ -136,7 +136,7 @@ class Prose:
 
     @property
     def is_example(self) -> bool:
-        """Whether markup is shown and does nothing."""
+        """Whether markup is text here: in a fence, or after a shown transcript."""
         return self.is_transcript or (self.quoting.may_be_fenced and self.quoting.lines().fenced)
 
     @property
@@ -173,7 +173,7 @@ class OpenValue(Protocol):
 
 @dataclass(slots=True)
 class ClosedCall:
-    """A call that was closed. It ends where nothing can say any more that it was not (rule 39).
+    """A call that was closed. It is complete once nothing can show that it was not (rule 39).
 
     Behind the closes of a call, ` and so on</D parameter>`: its value had quoted them.
     """
@@ -186,7 +186,7 @@ class ClosedCall:
 
 @dataclass(slots=True)
 class Doubt:
-    """Calls that are read and not given out yet: if surplus closers come, none of them is made."""
+    """Calls that are read and not given out yet. If surplus closers come, none of them is made."""
 
     shown: int  # events before these are not in doubt
     start: int
@@ -199,24 +199,24 @@ class Doubt:
 
 @dataclass(slots=True)
 class Quotation:
-    """What may quote the calls of an attempt."""
+    """A quotation that may hold the calls of an attempt."""
 
     start: int  # where the calls begin
     openings: tuple[Opening, ...] = ()  # of quotations that are still open
-    partners: tuple[str, ...] = ()  # what would close one directly behind the calls
-    is_marked: bool | None = None  # a quotation's mark is before it on the line, and nothing else
+    partners: tuple[str, ...] = ()  # closes of one that would count directly behind the calls
+    is_marked: bool | None = None  # only a quotation's mark is before it on the line
     is_indented: bool = False
     fence: str = ""  # that is open, and may never be closed
-    made_before: int = 0  # how many calls were made before these, and how many were not
+    made_before: int = 0  # the number of calls made before these, and of calls not made
     unmade_before: int = 0
     level: int = 0
     is_behind: bool = False  # prose follows the calls
-    is_over: bool = False  # the calls are, and what stands right behind them was looked at
-    next_tried: int = ANYWHERE  # where the first calls behind these begin that were tried, too
+    is_over: bool = False  # the calls are, and the text right behind them was looked at
+    next_tried: int = ANYWHERE  # the beginning of the first calls behind these that were tried, too
 
 
 class Reading:
-    """What the readers of all states share."""
+    """The data that the readers of all states share."""
 
     def __init__(self, settings: ParserSettings, buffer: TextBuffer, reasoning: bool) -> None:
         self.settings = settings
@@ -226,13 +226,13 @@ class Reading:
         self.rules = TagRules(buffer, settings.tools)
         self.events: list[Event] = []
         self.tally = Tally()
-        self.pos = buffer.end  # up to here everything is done with
+        self.pos = buffer.end  # everything before this is done with
         self.state = ParserState.PROSE
         self.prose = Prose(reasoning, Quoting(), buffer.end)
         self.block: Block | None = None
         self.call: OpenCall | None = None
         self.closed_call: ClosedCall | None = None  # the last one, until its end is known
-        self.value: OpenValue | None = None  # which is being read
+        self.value: OpenValue | None = None  # that is being read
         self.unseen_from = ANYWHERE  # from here on nothing of the call is shown, or quoted yet
         # Calls that may be quoted (rules 20 to 24, 29).
         self.doubt: Doubt | None = None
@@ -247,7 +247,7 @@ class Reading:
         return twin_of(self, {id(self.events): [], **{id(one): one for one in shared}})
 
     def is_tried(self, level: int) -> bool:
-        """Whether something may still refute what is assumed at this level, the highest one.
+        """Whether something may still refute the assumption of this level, the highest one.
 
         Quotations of higher levels come last.
         """
@@ -261,7 +261,7 @@ class Reading:
         assert state is self.state or state in NEXT[self.state], (self.state, state)
         self.state = state
 
-    # What is done with.
+    # Text that is done with.
 
     def advance(self, to: int) -> None:
         if self.block is not None and self.block.strict is not None:
@@ -302,7 +302,7 @@ class Reading:
 
     @property
     def needed_from(self) -> int:
-        """Where the text begins that may still be needed."""
+        """The beginning of the text that may still be needed."""
         start = min(self.unseen_from, self.pos if self.doubt is None else self.doubt.start)
         if self.closed_call is not None:
             start = min(start, self.closed_call.start)
@@ -316,7 +316,7 @@ class Reading:
         if self.closed_call is not None and kind in _LEFTOVER_KINDS:
             self._look_behind(self.closed_call, start, raw)
         tally.calls_unread += kind in UNREAD_CALL_KINDS
-        if start < 0:  # what the prompt holds is not quoted
+        if start < 0:  # diagnostics do not quote the prompt
             if end <= 0 and raw:
                 return
             start, end, raw = 0, max(end, 0), raw[-start:]
@@ -341,10 +341,10 @@ class Reading:
             self.events.append(Diagnostic("more_departures", start, end, raw))
 
     def report_cut(self, start: int) -> None:
-        """The text ends inside something, of which the rest is from `start` on.
+        """The text ends inside something, whose rest begins at `start`.
 
-        One cut is reported once (rule 16). What the model itself ended was not cut: a call whose
-        tag breaks off there is dropped.
+        One cut is reported once (rule 16). Text that the model itself ended was not cut: a call
+        whose tag breaks off there is dropped.
         """
         buffer, tally = self.buffer, self.tally
         raw = buffer.slice(start, buffer.end)
@@ -419,14 +419,15 @@ class Reading:
             self.check_required(name, dict(members_of(arguments)).keys())
 
     def part_of_call(self, name: str, rest: str) -> None:
-        """A call that was held and was cut, of whose arguments `rest` is known (rule 10)."""
+        """A call that was held and was cut; `rest` is known of its arguments (rule 10)."""
         if not self.settings.forbidden and not self.is_beyond_limits(name):
             self.begin_call(name, visible=True).abort("cut_short", rest=rest)
 
     def is_quoted_in_json(self, tag: Tag) -> bool:
         """Whether the tag of a call has escaped quotes, and that of the first call has not.
 
-        Who escapes quotes (rule 28) does so from the first call on; later ones are quoted.
+        A model that escapes quotes (rule 28) does so from the first call on; if only later ones
+        are escaped, they are quoted.
         """
         is_escaped = '=\\"' in tag.raw
         if self.tally.first_is_escaped is None:
@@ -449,7 +450,7 @@ class Reading:
     # The end of a call (rule 39).
 
     def close_call(self, writer: CallWriter, body: str | None) -> None:
-        """A call is closed. `body` are its arguments, where they came as one JSON object."""
+        """Closes a call. `body` holds its arguments, if they came as one JSON object."""
         writer.close(body)
         start = ANYWHERE if writer.streams else self.unseen_from
         self.closed_call = ClosedCall(writer, self.pos, start)
@@ -467,7 +468,7 @@ class Reading:
             self.closed_call.is_followed = True
 
     def _look_behind(self, closed: ClosedCall, start: int, raw: str) -> None:
-        """Whether what is left over behind a call says that it was not closed where it seems.
+        """Aborts a closed call if the leftovers behind it show that it ends later than it seemed.
 
         The value `a`, a parameter's close, a call's close, `b`, and both closes: its own come last.
         """
@@ -507,7 +508,7 @@ class Reading:
         shows calls (rule 21).
         """
         if self.doubt is None:
-            # Of a call that is to be seen whole nothing was seen yet: all of it has to be quoted.
+            # Nothing was shown yet of a call that is delivered whole: all of it has to be quoted.
             start = min(self.pos, self.unseen_from) if call and not call.streams else self.pos
             twin = None if call is None else twin_of(call, {id(self): self})
             counts = self.tally.calls_begun, self.tally.calls_completed
@@ -521,7 +522,7 @@ class Reading:
             self.doubt.has_surplus = True
 
     def refuse(self, to: int) -> None:
-        """What stands before `to` says that calls are quoted: a reading that makes them ends."""
+        """The text before `to` shows that calls are quoted: a reading that makes them ends."""
         if self.refuses:
             raise Refused(self.refuses, to)
 

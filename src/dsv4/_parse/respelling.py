@@ -1,9 +1,9 @@
 """Completions of a dialect that spells V4's markup in another way.
 
-The parser reads the spelling of the releases, and what models make of it. So the text of such a
-dialect is read in that spelling, and whatever comes out is given back in the dialect's own: with a
-mark inside, what spells V4's markup without being the dialect's is told from it, and so no text is
-changed. The parser takes the mark for a character that nobody sees (`spellings.ZERO_WIDTH`).
+The parser reads the spelling of the releases, and models' deviations from it. So the text of such a
+dialect is translated to that spelling, and the events are translated back. Text that spells V4's
+markup and is not the dialect's gets a mark inside, by which it is told apart, so that no text is
+changed. The parser takes the mark for an invisible character (`spellings.ZERO_WIDTH`).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _read_tags(tags: Tags) -> Tags:
 
 
 def _respelled(dialect: Dialect) -> dict[str, str]:
-    """What a dialect writes in completions and the parser reads in another spelling."""
+    """Words that a dialect writes in completions -> the spelling in which the parser reads them."""
     tags, read = dialect.tags, _read_tags(dialect.tags)
     pairs = {str(own): v4 for v4, own in dialect.own_tokens.items() if own != dialect.image_token}
     for own, v4 in zip(tags.labels.values(), read.labels.values(), strict=True):
@@ -79,10 +79,10 @@ class _Replacer:
         self._pattern = re.compile("|".join(map(re.escape, longest_first)))
         self._starts = {word[:n] for word in words for n in range(1, len(word))}
         self._longest = len(longest_first[0]) - 1
-        self.waiting = ""  # what may become a word
+        self.waiting = ""  # text that may become a word
 
     def feed(self, text: str, final: bool = False) -> Iterator[tuple[str, str]]:
-        """Pairs of a piece and what takes its place: the piece itself, if it is no word."""
+        """Pairs of a piece and its replacement: the piece itself, if it is not a word."""
         text, self.waiting, at = self.waiting + text, "", 0
         end = len(text) if final else self._end(text, 0)
         for match in self._pattern.finditer(text):
@@ -98,7 +98,7 @@ class _Replacer:
             yield text[at:end], text[at:end]
 
     def goes_on(self, text: str) -> int:
-        """How much of a text goes on with the word that has begun."""
+        """The number of characters of a text that go on with the word that has begun."""
         length = 0
         while self.waiting and length < len(text):
             begun = self.waiting + text[: length + 1]
@@ -108,7 +108,7 @@ class _Replacer:
         return length
 
     def _end(self, text: str, start: int) -> int:
-        """Where the first stretch begins that may become a word with more text."""
+        """The beginning of the first stretch that may become a word with more text."""
         first = max(start, len(text) - self._longest)
         return next((n for n in range(first, len(text)) if text[n:] in self._starts), len(text))
 
@@ -129,25 +129,25 @@ class Respelling:
         self._text = _Replacer(own_again | shown)
         in_json = {_in_json(v4): _in_json(own) for v4, own in own_again.items()}
         self._arguments = _Replacer(in_json | shown)
-        self._read, self._shift = [0], [0]  # places in what is read, and how far they are moved
+        self._read, self._shift = [0], [0]  # places in the text that is read, and their offsets
         self._end = 0
         self._open: _Delta | None = None  # the last delta, whose end may wait
 
     # In.
 
     def read(self, text: str, inert: bool = False) -> list[tuple[str, bool]]:
-        """What the parser reads of more text, in pieces, and which of them are inert."""
+        """More text as the parser reads it: pieces, each with whether it is inert."""
         taking, other = self._inert, self._acting
         if not inert:
             taking, other = other, taking
-        # The name of a tag is no token, and is read with the one before it.
+        # The name of a tag is not a token, and is read with the token before it.
         named = other.goes_on(text) if inert else 0
         before = [*other.feed(text[:named]), *(other.feed("", final=True) if text[named:] else ())]
         pieces = [(self._noted(*pair), not inert) for pair in before]
         return pieces + [(self._noted(*pair), inert) for pair in taking.feed(text[named:])]
 
     def rest(self) -> list[tuple[str, bool]]:
-        """What waits for more text, at the end of all."""
+        """The text that still waits for more, at the end of all text."""
         waiting = [*self._acting.feed("", final=True)], [*self._inert.feed("", final=True)]
         acting, inert = ([self._noted(*pair) for pair in pairs] for pairs in waiting)
         return [(piece, False) for piece in acting] + [(piece, True) for piece in inert]
@@ -166,7 +166,7 @@ class Respelling:
     # Out.
 
     def place(self, read: int) -> int:
-        """The place in the text for one in what was read."""
+        """The place in the dialect's text for a place in the text that was read."""
         return read + self._shift[max(bisect_right(self._read, read) - 1, 0)]
 
     def given(self, events: list[Event], final: bool = False) -> list[Event]:
@@ -188,7 +188,7 @@ class Respelling:
         return type(self._open) is type(event) and index == getattr(self._open, "index", None)
 
     def _ended(self) -> list[Event]:
-        """What waits of the last delta, of which there will be no more."""
+        """The events for the waiting end of the last delta, which is complete now."""
         event, self._open = self._open, None
         return [] if event is None else [*self._delta(event, "", final=True)]
 

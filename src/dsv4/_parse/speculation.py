@@ -1,13 +1,13 @@
-"""Trying: a twin of a reading goes on under an assumption, with its events in a list of its own.
+"""Attempts: a twin of a reading goes on under an assumption, with its events in a list of its own.
 
-A reader that doubts yields an `Attempt`. A twin of its reading (twins.py) runs on the text that is
-there and that comes. Once nothing can refute it any more it takes the place of the reading that
-asked, and its events are given out; where it is refused (`Refused`), it is gone without a trace,
-and the reading that asked goes on from where it stood, with another assumption. Text is kept for as
-long as somebody stands before it.
+A reader in doubt yields an `Attempt`. A twin of its reading (twins.py) reads the text that is there
+and that comes. Once nothing can refute it any more, it replaces the reading that asked, and its
+events are given out. If it is refused (`Refused`), it is dropped without a trace, and the reading
+that asked goes on from its own position, with another assumption. Text is kept as long as any
+reading is at a position before it.
 
-Two things are tried: calls where a quotation is open (rules 24 and 29), and within that that a
-value has ended before another call (rule 21).
+Two assumptions are tried: that calls in an open quotation are calls (rules 24 and 29), and within
+those that a value has ended before another call (rule 21).
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from dsv4._parse.text_buffer import Refused, Steps
 
 
 class Speculation:
-    """The reading of a completion, and what is being tried on top of it."""
+    """The reading of a completion, and the attempts on top of it."""
 
     def __init__(self, reading: Reading, read_on: Callable[[Reading], Steps[None]]) -> None:
         self._read_on = read_on
         self._tried = [(reading, read_on(reading))]
-        self.certain = reading  # the one at the bottom, on which everything that is tried stands
+        self.certain = reading  # the one at the bottom, below all attempts
 
     @property
     def reading(self) -> Reading:
@@ -57,7 +57,7 @@ class Speculation:
             self._commit()
 
     def _commit(self) -> None:
-        """What was tried takes the place of what asked for it."""
+        """Replaces the reading that asked for the last attempt with that attempt."""
         reading, steps = self._tried.pop()
         below = self.reading.events
         if reading.doubt is not None:
@@ -67,7 +67,7 @@ class Speculation:
         self.certain = self._tried[0][0]
 
     def trust(self) -> list[Event]:
-        """The events of all that is tried and doubted: it is the prompt's own, and in no doubt."""
+        """The events of everything tried or doubted. The prompt's own text is not in doubt."""
         while len(self._tried) > 1:
             self._commit()
         reading = self.certain

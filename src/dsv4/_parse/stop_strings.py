@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 class StopStrings:
-    """Finds stop strings in text, and how much of its end may still become one."""
+    """Finds stop strings in text, and the part of its end that may still become one."""
 
     def __init__(self, stops: Sequence[str]) -> None:
         self._stops = tuple(stops)
@@ -14,12 +14,12 @@ class StopStrings:
         self._starts = {stop[:size] for stop in self._stops for size in range(1, len(stop))}
 
     def find(self, text: str) -> tuple[int, str] | None:
-        """The string that is whole first, as if the text came letter by letter; and its place."""
+        """The place and the stop string that is complete first, as if letters came one by one."""
         places = [(at + len(s), at, s) for s in self._stops if (at := text.find(s)) >= 0]
         first = min(places, default=None)
         return None if first is None else first[1:]
 
     def start_at_end(self, text: str) -> int:
-        """How many characters of the text's end a stop string may begin with."""
+        """The number of characters at the text's end that a stop string may begin with."""
         sizes = range(min(self._longest - 1, len(text)), 0, -1)
         return next((size for size in sizes if text[-size:] in self._starts), 0)

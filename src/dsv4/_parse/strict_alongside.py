@@ -17,8 +17,8 @@ _MOST_PASSED = 256
 class StrictAlongside(StrictBlock):
     """The strict grammar beside the tolerant reading of a block (recovery.md, rule 20).
 
-    Few blocks are ever doubted. So what stands between values is only kept, and read strictly when
-    the first doubt arises.
+    Few blocks are ever doubted. So the text between values is only kept, and read strictly when the
+    first doubt arises.
     """
 
     def __init__(self, tags: Tags, start: int) -> None:
@@ -27,7 +27,7 @@ class StrictAlongside(StrictBlock):
         self.refuted_to = NOWHERE  # a value that closes before this is in no strict block
 
     def keeps_few(self) -> bool:
-        """Reads what has been passed, if it is much. False: it leaves the grammar."""
+        """Reads the text that has been passed, if it is much. False: it leaves the grammar."""
         return len(self.passed) <= _MOST_PASSED or self._catches_up()
 
     def _catches_up(self) -> bool:
@@ -93,7 +93,7 @@ def is_last(buffer: TextBuffer, end: int) -> Steps[bool]:
 
 
 def before_eos(buffer: TextBuffer) -> int:
-    """Where the text ends before white space and EOS, if it ends with an EOS."""
+    """The end of the text without EOS and white space before it, if it ends with an EOS."""
     rest = buffer.acting(buffer.base, buffer.end)
     while (head := rest.rstrip()).endswith(_EOS):
         rest = head.removesuffix(_EOS)

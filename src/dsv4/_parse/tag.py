@@ -1,4 +1,4 @@
-"""A tag, and what may become one."""
+"""A tag, and a part that may become one."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from dsv4._format.spellings import COMPLETION_TOKENS, NAME_ATTRIBUTES
 # Kinds of tags that are one token each, and belong to no call.
 TOKENS = frozenset(kind for _, kind, _ in COMPLETION_TOKENS)
 CALL_TAGS = frozenset({"wrapper", "invoke", "parameter"})
-# Roles (`TagRules.role`): closes of calls and their parts; where all text ends.
+# Roles (`TagRules.role`): closes of calls and their parts; kinds that end all text.
 CLOSES = frozenset(f"/{kind}" for kind in CALL_TAGS)
 ENDS = frozenset({"end", "eos"})
 _BOOLEANS = frozenset({"true", "false"})
-# How tags begin as releases spell them, opening and closing ones.
+# The beginnings of opening and closing tags, as releases spell them.
 _HEADS = f"<{tokens.DSML}", f"</{tokens.DSML}"
 # Tokens that end reasoning or content.
 SECTION_ENDS = frozenset({"eos", "think"})
@@ -31,8 +31,8 @@ class PartialTag(Enum):
     PLAIN = "a tag without the DSML token, if it becomes one"
 
 
-# Those that are looked up for every character: until Python 3.12 it takes an enumeration longer
-# than three calls of a function to find a member.
+# The members that are looked up for every character: before Python 3.12, finding a member of an
+# enumeration takes longer than three calls of a function.
 MAYBE_TAG, TAG_NAME = PartialTag.MAYBE, PartialTag.NAME
 
 
@@ -41,8 +41,8 @@ class Tag:
     """A tag, from `start` to `end` of the text.
 
     `kind` is "wrapper", "invoke", "parameter", "named" (perhaps as a tool or a parameter), or that
-    of a token: "think", "eos", "bos", "role" or "native". Where somebody looks ahead and no tag
-    stands there it is "end", "text", or "brace" for text that begins as JSON does; `raw` is empty.
+    of a token: "think", "eos", "bos", "role" or "native". For a place without a tag, when looking
+    ahead, it is "end", "text", or "brace" for text that begins as JSON does; `raw` is empty.
     """
 
     kind: str
@@ -55,8 +55,8 @@ class Tag:
     attributes: dict[str, str] = field(default_factory=dict)
     self_closed: bool = False
     bare: bool = False  # it has no bracket before the DSML token
-    broken: bool = False  # it began as a tag and is none
-    mended: bool = False  # its token is there twice, or its word or its bracket is not (38, 43)
+    broken: bool = False  # it began as a tag and is not a complete one
+    mended: bool = False  # its token came twice, or its word or bracket is missing (38, 43)
     end: int = field(init=False)
     name: str | None = field(init=False)  # of the tool or parameter, which its attributes give
 
@@ -71,7 +71,7 @@ class Tag:
 
     @property
     def string(self) -> str | None:
-        """Whether the value is a string: "true", "false", or whatever else stands there."""
+        """The attribute that says whether the value is a string: "true", "false", or other text."""
         value = self.attributes.get("string")
         if value is None or value in _BOOLEANS:
             return value

@@ -1,11 +1,11 @@
-"""What a tag means where it stands: by the state, and by the text around it and the declared tools.
+"""The meaning of a tag: by the state, the text around it and the declared tools.
 
 An odd closing tag (recovery.md, rule 13) does not properly say what it closes: it has no name or
 an unknown one, no DSML token, or no slash. It closes only in a run: nothing but white space stands
 between it and the close of the next outer level, odd or not, and so on to a proper close, EOS, or
 the end with everything closed; or it stands before what begins the next of its kind.
 
-Who asks what follows a tag waits until it is known (`Steps`), and has the answer for good.
+A method that has to know what follows a tag waits for the text (`Steps`). Its answer is final.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from dsv4._parse.text_buffer import ANYWHERE, NOWHERE, SPACE, Steps, TextBuffer
 
 # A bracket too many, before the head of a tag.
 _DOUBLED = f"<<{tokens.DSML}"
-# What a tag means in each state. A row is what it is (`TagRules.role`), a column where it stands:
-# in prose or a code fence, between the calls of a block, in text there that is no call, between
+# The meaning of a tag in each state. A row is its role (`TagRules.role`), a column its place: in
+# prose, in a code fence, between the calls of a block, in text there that is not a call, between
 # the parameters of a call, in a value. In four columns a word, with `_read_` before it, names the
-# method that reads the tag; for junk and values readers compare the words. "text": it is no tag
-# there. "-": it is known before the table is asked. The methods ask what the table leaves open:
-# what stands before the tag and behind it.
+# method that reads the tag; for junk and values readers compare the words. "text": it is not a tag
+# there. "-": it is decided before the table is used. The table knows nothing of the text before and
+# behind the tag: the methods look at it.
 _TABLE = """
                                prose    fence   block    junk    call       value
 eos:                           token    token   over     ends    over       -
@@ -65,31 +65,32 @@ IN_PROSE, IN_FENCE, IN_BLOCK, IN_JUNK, IN_CALL, IN_VALUE = (
 )
 
 _OUTER = {"parameter": "invoke", "invoke": "wrapper"}
-# How a list of calls begins, or one call.
+# The beginning of a list of calls, or of one call.
 _JSON_CALLS = pattern(rf'\[\s{{0,{LONGEST_SPACE}}}\{{|\{{\s{{0,{LONGEST_SPACE}}}"')
 
 
 class TagRules:
-    """Answers questions about tags, from the text around them and the declared tools."""
+    """Decides about tags, from the text around them and the declared tools."""
 
     def __init__(self, buffer: TextBuffer, tools: DeclaredTools) -> None:
         self.buffer = buffer
         self.tools = tools
         self.eos_run = (0, 0)  # the last run of EOS tokens, as far as it was followed
         self.unclosed = NOWHERE, NOWHERE  # no closing tag of a call stands between these places
-        self.close_at = NOWHERE  # where one does
+        self.close_at = NOWHERE  # the place of one
 
-    # What follows.
+    # The text that follows.
 
     def look_past(self, at: int) -> Steps[Tag]:
-        """What stands at `at`, after any amount of white space: in calls, and behind EOS."""
+        """As `look_ahead`, but after any amount of white space: in calls, and behind EOS."""
         return self.look_ahead(at, ANYWHERE)
 
     def look_ahead(self, start: int, longest: int = LONGEST_SPACE) -> Steps[Tag]:
-        """What stands at a place, after optional white space."""
+        """The tag at a place, after optional white space. "text", "brace" and "end" are kinds for
+        places without a tag (see `Tag`)."""
         buffer = self.buffer
         at = min(buffer.past(SPACE, start), start + longest + 1)
-        if at == buffer.end:  # else all that is looked at is there, and nobody has to be asked
+        if at == buffer.end:  # else the text is there, and nothing has to be waited for
             at = yield from buffer.past_space(start, longest)
         if at - start > longest:
             return Tag("text", at, "")
@@ -117,9 +118,9 @@ class TagRules:
         return MAYBE_TAG if waits else None
 
     def after_eos(self, tag: Tag) -> Steps[tuple[int, Tag]]:
-        """Where the run of EOS tokens ends that `tag` is in, and what follows it.
+        """The end of the run of EOS tokens that `tag` is in, and the tag that follows it.
 
-        How far a run was followed is remembered, for the others in it.
+        The last run is remembered, for the other tokens in it.
         """
         start, end = self.eos_run
         if not start <= tag.start < end:
@@ -155,10 +156,10 @@ class TagRules:
             return not (yield from self.closes_later(ahead.end))
         return ahead.kind == "end"
 
-    # What a tag is.
+    # Kinds and names of tags.
 
     def kind(self, tag: Tag, tool: str | None = None) -> str | None:
-        """What a tag is, inside a call of `tool` or outside. None: nothing that acts.
+        """The kind of a tag, inside a call of `tool` or outside. None: it has no effect.
 
         A tag may be named as a declared tool, or as a parameter of the call's tool; inside a call
         one of any name is a parameter that names a key of the tool (rule 30).
@@ -200,7 +201,7 @@ class TagRules:
         return self.tools.declares(self.tool_called(invoke))
 
     def is_container(self, tag: Tag, tool: str) -> bool:
-        """Whether a tag holds all parameters of a call, and is none itself (rules 28 and 30)."""
+        """Whether a tag holds all parameters of a call and is not one itself (rules 28 and 30)."""
         if tag.attributes or tag.broken or not tag.marked:
             return False
         is_named = tag.label.lower().endswith(spellings.PARAMETER_CONTAINERS)
@@ -211,7 +212,7 @@ class TagRules:
         return name is not None and name.startswith(spellings.EXAMPLE_NAMES)
 
     def role(self, tag: Tag, tool: str | None = None) -> str:
-        """What a tag does: "invoke" if it opens a call, "/invoke" if it closes one, and so on.
+        """The role of a tag: "invoke" if it opens a call, "/invoke" if it closes one, and so on.
 
         A tag that does neither is "named"; one without the DSML token is "plain invoke", say.
         """
@@ -223,7 +224,7 @@ class TagRules:
         return f"/{kind}" if tag.closing else kind
 
     def meaning(self, tag: Tag, column: dict[str, str], tool: str | None = None) -> str:
-        """What a tag means in a state, by the column of the table for it."""
+        """The meaning of a tag in a state, by the column of the table for it."""
         if tag.broken:
             return column[f"broken {self.kind(tag) or tag.kind}"]
         return column[self.role(tag, tool)]
@@ -248,7 +249,7 @@ class TagRules:
     def is_certain(self, tag: Tag, wrapped: bool) -> Steps[bool]:
         """Whether an invoke is followed by what must follow (rule 2).
 
-        "The tag `<D invoke name="bash">` calls it": that is no call, D being the token.
+        "The tag `<D invoke name="bash">` calls it": that is not a call, D being the token.
         """
         tool = self.tool_called(tag) or ""
         if tag.self_closed:
@@ -268,7 +269,7 @@ class TagRules:
         return not is_plain and self._goes_into(ahead, tool, wrapped)
 
     def _goes_into(self, ahead: Tag, tool: str, wrapped: bool) -> bool:
-        """Whether a tag with the token stands in a call, or ends one."""
+        """Whether a tag with the token belongs in a call, or ends one."""
         if self.is_container(ahead, tool):
             return not ahead.closing
         role = self.role(ahead, tool)
@@ -348,10 +349,9 @@ class TagRules:
 
 
 def _own_name(tag: Tag) -> str | None:
-    """What a tag without a name is called, if that may be a declared tool or key: no word of the
-    format.
+    """A tag's own name, if that may be a declared tool or key: not a word of the format.
 
-    Where a tool is named `invoke`, `<D invoke nameread="">`, D being the token, is no call of it.
+    Where a tool is named `invoke`, `<D invoke nameread="">`, D being the token, does not call it.
     """
     return None if tag.marked and tag.label in spellings.RELEASED_LABELS else tag.label
 
@@ -365,7 +365,7 @@ def is_argument(attribute: str, keys: Collection[str]) -> bool:
 
 @lru_cache(256)
 def is_plain_label(label: str) -> bool:
-    """Whether a tag without the DSML token may mean anything in prose."""
+    """Whether a tag without the DSML token, by its name, may mean anything in prose."""
     return is_plain_call(label) or is_plain_wrapper(label)
 
 

@@ -1,9 +1,9 @@
 """The text that has come and is not done with yet, and the tags that the lexer finds in it.
 
-All text that waits, waits here, and every position in it is counted from where the completion
-begins; what the prompt already holds of the turn has negative positions. Nothing is taken out
-before it is done with: who reads on may look back, and begin anew. Every pattern is matched
-through `match` and `search`, which is how the tests count the characters that patterns are given.
+All text that waits, waits here. Every position in it is counted from the start of the completion;
+text of the turn that the prompt already holds has negative positions. Nothing is taken out before
+it is done with, so a reader may look back and start again. Every pattern is matched through
+`match` and `search`, so that the tests can count the characters that patterns are given.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ ANYWHERE = -NOWHERE  # behind every place
 
 @dataclass(eq=False)
 class Refused(Exception):
-    """The attempt of a level is refused: what stands before `to` has decided it."""
+    """The attempt of a level is refused: the text before `to` has decided it."""
 
     level: int
     to: int
     is_dropped: bool = False  # calls may have been meant, so they are reported
-    closed: int = ANYWHERE  # where the quotation was opened that is over, if one is
+    closed: int = ANYWHERE  # the place at which the quotation that is over was opened, if any is
 
 
-# How readers go on: to yield is to wait for more text, or to ask for an attempt. What is tried is
-# what is assumed in a twin of the reading, which is told its level; where an attempt is refused,
-# that is the answer.
+# Readers are generators. One yields None to wait for more text, or an attempt that it asks for: a
+# function that makes an assumption in a twin of the reading, and is told its level. If the attempt
+# is refused, the reader is sent a `Refused`.
 Attempt: TypeAlias = Callable[[Any, int], None]
 Steps: TypeAlias = Generator[Attempt | None, Refused | None, T]
-# How a tag is read: by asking for more until it is one, or is none.
+# A tag that is being read: it asks for more text until it is known whether it is a tag.
 Waiting: TypeAlias = Generator[PartialTag, None, T]
 TagInText: TypeAlias = "Waiting[Tag | None] | PartialTag | Tag | None"
 Lexer: TypeAlias = Callable[["TextBuffer", int], TagInText]
@@ -49,7 +49,7 @@ Lexer: TypeAlias = Callable[["TextBuffer", int], TagInText]
 # Stands for a bar of ordinary text, where only tokens count.
 BLANK = "\0"
 _THINK = "think>"  # the end of a think tag
-# How much of what is done with may still matter.
+# So many characters of the text that is done with may still matter.
 REMEMBERED = LONGEST_SPACE + 1
 # Text that is done with is forgotten in stretches, because each time costs something.
 _LEAST_TRIMMED = 512
@@ -62,7 +62,7 @@ class TextBuffer:
     """Text that comes in pieces.
 
     `base` is the place of the first character of `text`, `end` the place where the text ends for
-    now. `final` says that no more will come, and `ended` why, where the caller knows.
+    now. `final` says that no more will come, and `ended` says why, if the caller knows.
     """
 
     def __init__(self, read: Lexer, start: int = 0) -> None:
@@ -75,14 +75,14 @@ class TextBuffer:
         self._readings: dict[int, Waiting[Tag | None] | Tag | None] = {}
         self._inert: list[tuple[int, int]] = []
         self.no_json_before = NOWHERE  # no JSON in an attribute begins before this
-        self.border_at = NOWHERE  # where a think tag stands that is none of the text's own
+        self.border_at = NOWHERE  # the place of a think tag that the text itself does not contain
 
     @property
     def stopped(self) -> bool:
         """Whether the model itself ended the text, though its EOS is not in it."""
         return self.ended is Ended.END
 
-    # What comes in, and what is done with.
+    # Text that comes in, and text that is done with.
 
     def append(self, text: str, inert: bool = False) -> None:
         """More text. In inert text no special token is spelled, whatever it looks like."""
@@ -92,8 +92,8 @@ class TextBuffer:
                 start = self._inert.pop()[0]
             self._inert.append((start, self.end + len(text)))
         # CPython lets a text that nothing else refers to grow in place. Were it copied with each
-        # piece, a long value, which waits here whole, would take quadratic time. So nobody who
-        # waits may keep a match, which refers to it.
+        # piece, a long value, which waits here whole, would take quadratic time. So a reader that
+        # waits must not keep a match, which refers to the text.
         waiting, self.text = self.text, ""
         waiting += text
         self.text = waiting
@@ -125,7 +125,7 @@ class TextBuffer:
                 text = text[:a] + blank + text[b:]
         return text
 
-    # What is here.
+    # The text that is here.
 
     def slice(self, start: int, end: int) -> str:
         return self.text[start - self.base : end - self.base]
@@ -155,7 +155,7 @@ class TextBuffer:
         return pattern.match(self.text, at - self.base)
 
     def past(self, pattern: re.Pattern[str], at: int) -> int:
-        """Where what a pattern matches at a place ends; the place itself, if that is nothing."""
+        """The end of the pattern's match at a place; the place itself if there is no match."""
         match = pattern.match(self.text, at - self.base)
         return at if match is None else match.end() + self.base
 
@@ -167,7 +167,7 @@ class TextBuffer:
         return index + self.base
 
     def next_mark(self, at: int) -> int:
-        """The next place from `at` on where a tag may begin, else the end.
+        """The next place from `at` on at which a tag may begin, else the end.
 
         No text is searched twice, as long as places only grow.
         """
@@ -181,7 +181,7 @@ class TextBuffer:
         return place
 
     def tag_at(self, at: int) -> Tag | PartialTag | None:
-        """What begins at `at`: a tag, no tag, or what may become one. Each is read once."""
+        """The tag that begins at `at`, a part that may become one, or None. Each is read once."""
         if at not in self._readings:
             if at + 1 == self.end and not self.final:
                 return MAYBE_TAG  # one character says nothing
@@ -228,7 +228,7 @@ class TextBuffer:
         return True
 
     def more_of(self, at: int, partial: PartialTag | None) -> Steps[bool]:
-        """Waits while what begins at `at` is still the same part of a tag; or for any text."""
+        """Waits while `at` still begins the same part of a tag; without `partial`, for any text."""
         if partial is None:
             return (yield from self.more())
         while not self.final:
@@ -238,7 +238,8 @@ class TextBuffer:
         return False
 
     def tag(self, at: int) -> Steps[Tag | PartialTag | None]:
-        """What begins at `at`, once it is known. At the end of all text it may be a part."""
+        """The tag that begins at `at`, or None, once it is known. At the end of all text it may be
+        a part of a tag."""
         reading = self.tag_at(at) if self.at(at) in MARKS else None
         while isinstance(reading, PartialTag) and not self.final:
             yield None
@@ -246,7 +247,7 @@ class TextBuffer:
         return reading
 
     def past_space(self, at: int, longest: int = ANYWHERE) -> Steps[int]:
-        """Where white space from `at` on ends; or one character beyond the longest allowed."""
+        """The end of the white space from `at` on, at most one character beyond the longest."""
         limit = at + longest + 1
         while True:
             at = self.past(SPACE, at)

@@ -1,8 +1,8 @@
-"""A twin of what changes while a text is read: nothing that can change is shared (rule 46).
+"""Copies of the state that changes while a text is read. A twin shares none of it (rule 46).
 
-Fields are not listed anywhere: a new one is copied because it is there. A twin that shared one with
-the reading that asked for it would tell it what was only tried: of two blocks in an indented
-quotation the second ran, because the first one's `Quotation` was over in both readings.
+Fields are not listed anywhere: a new one is copied because it is there. If a twin shared a field
+with the reading that asked for it, that reading would see what was only tried: of two blocks in an
+indented quotation the second ran, because the first one's `Quotation` was over in both readings.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _NEVER_CHANGES = frozenset({type(None), bool, int, float, str, frozenset})
 def twin_of(thing: T, known: dict[int, Any]) -> T:
     """A copy of `thing` and of all that it holds.
 
-    `known` has what stands for some things, by their ids: themselves, if they are shared.
+    `known` maps the ids of some things to their copies: to themselves, if they are shared.
     """
     kind = type(thing)
     if kind in _NEVER_CHANGES:

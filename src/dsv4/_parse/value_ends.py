@@ -1,5 +1,5 @@
-"""Where a value in a call ends: what tags inside it mean (recovery.md, rules 3, 4, 11 to 13, 20 and
-31).
+"""The end of a value in a call: the meaning of tags inside it (recovery.md, rules 3, 4, 11 to 13,
+20 and 31).
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from dsv4._parse.text_buffer import Steps
 from dsv4._parse.value_reader import CLOSE, IMPLIED, QUOTE, SPELLED, TEXT, Value, Verdict
 
 _COMMAS = pattern(r"\s*(?:[,;，；、]|[-*•]\s|<!--[^<>]*-->)?\s*")
-# The head of a tag that is none, with the token (1), or as much of it as has come.
+# The head of a damaged tag, with the token (1), or as much of it as has come.
 _PARTS_OF_TOKEN = "|".join(tokens.DSML[:n] for n in range(len(tokens.DSML)))
 _DAMAGED_HEAD = pattern(
     rf"(?:<{{1,2}}>?/?\s{{0,4}}\w{{0,32}}\s?)?(?:({tokens.DSML})|(?:{_PARTS_OF_TOKEN})\Z)"
 )
-# What the grammar goes on with behind a parameter's close.
+# Roles that the grammar allows behind a parameter's close.
 _FITTING = ("parameter", "invoke", "/invoke", "/wrapper")
 
 
 class CallValue(Value):
-    """A value in a call: what outside of it implies its close (rule 12)."""
+    """A value in a call, whose close may be implied by tags outside of it (rule 12)."""
 
     holds_tags = False  # a tag with the DSML token is a part of the value
-    reopens = False  # a call or a block follows what implies the close
+    reopens = False  # a call or a block follows the tag that implies the close
 
     def __init__(self, reading: Reading, call: Call, key: str) -> None:
         super().__init__(reading)
@@ -111,7 +111,7 @@ class QuotingValue(CallValue):
         return verdict
 
     def _judge(self, tag: Tag, json_ended: bool) -> Steps[Verdict]:
-        """What a tag means by itself and by what follows it."""
+        """The verdict on a tag, by itself and by the text that follows it."""
         if tag.kind == "eos":
             ends = not self.quoted and (yield from self.rules.ends_text(tag))
             return IMPLIED if ends else TEXT
@@ -124,7 +124,7 @@ class QuotingValue(CallValue):
         return verdict or (yield from self._judge_other(tag, kind, json_ended))
 
     def _judge_own(self, tag: Tag, kind: str | None, json_ended: bool) -> Steps[Verdict | None]:
-        """The value's own close, or what may be left of it. None: it is another tag."""
+        """The verdict on the value's own close, or a remainder of it. None: it is another tag."""
         rules, tool, in_block = self.rules, self.call.name, self.reading.block is not None
         if self._is_own_close(tag, kind):
             return CLOSE if json_ended else (yield from self._judge_close(tag))
@@ -140,7 +140,7 @@ class QuotingValue(CallValue):
         return CLOSE if closes else TEXT
 
     def _judge_other(self, tag: Tag, kind: str | None, json_ended: bool) -> Steps[Verdict]:
-        """A tag of something else: where it cannot be inside, the value has ended."""
+        """The verdict on any other tag: if it cannot be inside the value, the value has ended."""
         rules, tool, in_block = self.rules, self.call.name, self.reading.block is not None
         if json_ended and rules.is_odd_close(tag, "invoke", tool):
             ends = yield from rules.closes_in_run(tag.end, "invoke", tool, in_block)
@@ -157,10 +157,10 @@ class QuotingValue(CallValue):
             ends = (json_ended and rules.key(tag, tool) is not None) or self.lets_act(tag)
         return IMPLIED if ends else TEXT
 
-    # What the strict grammar says (rule 20).
+    # The verdict of the strict grammar (rule 20).
 
     def _judge_strictly(self, tag: Tag, verdict: Verdict) -> Steps[Verdict]:
-        """What the first doubtful tag of a block means (rule 20).
+        """The verdict on the first doubtful tag of a block (rule 20).
 
         A document about calls, as the value of a well-formed block, holds whole blocks.
         """
@@ -171,13 +171,13 @@ class QuotingValue(CallValue):
             return verdict
         strict, block.strict = block.strict, None
         if (yield from self._is_repair(tag, verdict)):
-            return verdict  # what is repaired so would read strictly too
+            return verdict  # a text repaired in this way would read strictly too
         accepted = tag.start >= reading.refuted_to
         accepted = accepted and (yield from strict.accepts(self.buffer, self.start, tag.start))
         reading.refuted_to = max(reading.refuted_to, strict.refuted_to)
         if not accepted:
             return verdict
-        if verdict is IMPLIED and tag.kind != "eos":  # nobody can tell which was meant
+        if verdict is IMPLIED and tag.kind != "eos":  # it cannot be known which was meant
             reading.report("quoted_markup", tag.start, tag.raw)
         block.reads_strictly = True
         return TEXT
@@ -185,8 +185,8 @@ class QuotingValue(CallValue):
     def _is_repair(self, tag: Tag, verdict: Verdict) -> Steps[bool]:
         """Whether a value ends at a tag though the strict grammar may go on behind it.
 
-        At a parameter's tag it does; at a close that is odd or misspelled, where a parameter that
-        is still missing follows. Before anything else the close may be quoted.
+        It ends at a parameter's tag; and at an odd or misspelled close, if a parameter that is
+        still missing follows. Before anything else the close may be quoted.
         """
         if verdict is IMPLIED:
             return self._is_called_parameter(tag)
@@ -285,13 +285,13 @@ class QuotingValue(CallValue):
         return self.rules.kind(tag, self.call.name) in ("invoke", "parameter")
 
     def _comes_soon(self, start: int) -> Steps[bool]:
-        """Whether a remark stands between the close and what must follow it (rule 11).
+        """Whether only a remark stands between the close and a tag that may follow it (rule 11).
 
         `a.py</D parameter>, the file:` and on the next line the parameter that is missing.
         """
         buffer, at = self.buffer, start
         behind = yield from buffer.past_space(start, LONGEST_REMARK)
-        # As a program or JSON has it, in a string; or JSON's line end.
+        # As in a string of a program or of JSON; or before JSON's line end.
         if buffer.at(start) in QUOTES_A_CLOSE or buffer.at(behind) == "\\":
             return False
         while (tag := (yield from buffer.next_tag(at, start + LONGEST_REMARK))) is not None:
@@ -337,7 +337,7 @@ class QuotingValue(CallValue):
             self.quoted = True
             if not tag.self_closed:
                 self._count(self.rules.kind(tag, self.call.name) or "")
-        # Values that are held are looked at when they end.
+        # Values that are held are checked when they end.
         if verdict is QUOTE or self.streams:
             self.reading.report("quoted_markup", tag.start, tag.raw)
 
@@ -346,7 +346,7 @@ class QuotingValue(CallValue):
         self._counts[kind] += 1
 
     def _is_counted(self, tag: Tag, kind: str | None) -> bool:
-        """Counts a tag of the region. A close that has no partner there is not the region's."""
+        """Counts a tag of the region. False: a close without a partner in it, so not its own."""
         if not tag.marked or tag.bare or kind not in CALL_TAGS:
             return True
         if not tag.closing:

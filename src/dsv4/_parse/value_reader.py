@@ -16,10 +16,10 @@ from dsv4._parse.reading import ParserState, Reading
 from dsv4._parse.tag import PartialTag, Tag
 from dsv4._parse.text_buffer import Steps
 
-# What counts in JSON: outside its strings, and inside.
+# Characters that count in JSON: outside its strings, and inside.
 _JSON_MARK = pattern(rf'["{{}}\[\]{OPENING_BRACKETS}{BAR}]')
 _JSON_STRING_MARK = pattern(r'["\\\n]')
-# What begins as no tag with the DSML token does. Two letters tell most names apart.
+# The head of a tag without the DSML token. Two letters tell most names apart.
 _FIRST, _SECOND = (letter.lower() + letter.upper() for letter in WORD[:2])
 _PLAIN_TAG = pattern(
     rf"[{OPENING_BRACKETS}](/?)[ \t]{{0,4}}((?![{_FIRST}](?:[{_SECOND}]|\Z))[A-Za-z](?s:.?))"
@@ -28,7 +28,7 @@ _EOS = str(tokens.EOS)
 
 
 class Verdict(Enum):
-    """What a tag means inside a value."""
+    """The meaning of a tag inside a value."""
 
     TEXT = "a part of the value"
     CLOSE = "the value's own close"
@@ -41,7 +41,7 @@ TEXT, CLOSE, IMPLIED, QUOTE, SPELLED = Verdict  # by themselves, as in tag.py
 
 
 class Value:
-    """A value while it is read. It is held whole, unless it streams."""
+    """A value that is being read. It is held whole, unless it streams."""
 
     ends_itself = True  # as a JSON object does, at its last brace
     streams = False  # it is shown as it comes
@@ -52,8 +52,8 @@ class Value:
     def __init__(self, reading: Reading) -> None:
         self.reading = reading
         self.buffer = reading.buffer
-        self.start = self.end = self._at = reading.pos  # how far it goes for sure
-        self.written: list[str] = []  # what was shown as it came
+        self.start = self.end = self._at = reading.pos  # `end`: it surely goes up to here
+        self.written: list[str] = []  # the text shown as it came
         if reading.block is not None and self.ends_itself:
             reading.block.strict = None  # the strict grammar has no JSON there
 
@@ -61,31 +61,31 @@ class Value:
     def raw(self) -> str:
         return self.buffer.slice(self.start, self.end)
 
-    # What kinds of values differ in.
+    # Methods in which kinds of values differ.
 
     def judge(self, tag: Tag, json_ended: bool = False) -> Steps[Verdict]:
-        """What `tag` means; `json_ended` says that the value is JSON, and whole."""
+        """The meaning of `tag`; `json_ended` says that the value is JSON, and whole."""
         return IMPLIED if (yield from self.ends_at(tag)) else TEXT
 
     def ends_at(self, tag: Tag) -> Steps[bool]:
-        """Whether a tag cannot be inside."""
+        """Whether a tag cannot be inside the value."""
         raise NotImplementedError
 
     def quote(self, tag: Tag, verdict: Verdict) -> None:
-        """A tag is quoted, where any may be: a region begins, or a close closes nothing."""
+        """Takes note of a quoted tag: a region begins, or a close closes nothing."""
 
     def may_end(self, tag: Tag, own: bool) -> Steps[bool]:
-        """Whether the value ends at a tag that ends it, its own close or another."""
+        """Whether the value really ends at a tag that seems to end it, its own close or another."""
         return True
         yield
 
     def close(self, to: int, tag: Tag | None = None) -> None:
-        """The value has ended, with its own closing tag or without. Reading goes on at `to`."""
+        """Ends the value, with its own closing tag or without. Reading goes on at `to`."""
         raise NotImplementedError
 
     @property
     def is_cut(self) -> bool:
-        """Whether it must be JSON, or looks like it, and is not whole (rule 26)."""
+        """Whether the value must be JSON, or looks like it, and is not whole (rule 26)."""
         return False
 
     def cut(self) -> None:
@@ -93,7 +93,7 @@ class Value:
         raise NotImplementedError
 
     def give_up(self) -> None:
-        """The model ended the text with an EOS inside the value, which may be cut and is."""
+        """Ends a value that is cut (`is_cut`): the model ended the text with an EOS inside it."""
 
     def take(self, to: int, is_rest: bool = False) -> None:
         """Takes the text up to `to` into the value."""
@@ -114,7 +114,7 @@ class Value:
         return self.reading.block is not None and self.reading.block.reads_strictly
 
     def _before_newline(self, at: int) -> int:
-        """Where the text before `at` ends without a newline, and white space after that.
+        """The end of the text before `at` without a newline, and white space after that.
 
         Both are left out if the value's end is implied (rule 3): `ls`, and on the next line the
         invoke's close.
@@ -127,7 +127,7 @@ class Value:
         return start + newline - text.endswith("\r", 0, newline)
 
     def _read_text(self) -> Steps[None]:
-        """A text, up to the tag that ends it."""
+        """Reads a text, up to the tag that ends it."""
         self.reading.enter(ParserState.VALUE)
         while not self.reads_strictly:
             tag = yield from self._next_tag()
@@ -161,9 +161,9 @@ class Value:
                 return None
 
     def _cannot_act(self, at: int) -> bool:
-        """Whether the first letters say that this is a tag without the DSML token, and text.
+        """Whether the first letters show a tag without the DSML token that is text here.
 
-        No such tag acts in a value, but for a close that may be the value's own.
+        No such tag has a meaning in a value, but for a close that may be the value's own.
         """
         plain = self.buffer.match(_PLAIN_TAG, at)
         if plain is None or not plain[1]:
@@ -182,7 +182,7 @@ class Value:
         self.close(tag.end, tag)
 
     def _read_json(self) -> Steps[bool]:
-        """False: it is broken, a raw newline stands in one of its strings, or it is read strictly.
+        """Reads JSON. False: it is broken, has a raw newline in a string, or is read strictly.
 
         Its quotes mean nothing then: it is read again as a text, and the first close that fits
         ends it.
@@ -224,7 +224,7 @@ class Value:
             at += 1
 
     def _ends_json_at(self, tag: Tag, is_closed: bool) -> Steps[bool | None]:
-        """Whether the value ends at a tag. `is_closed`: all brackets of its JSON are.
+        """Whether the value ends at a tag. `is_closed`: all brackets of its JSON are closed.
 
         None: it goes on. False: it is to be read as a text.
         """
@@ -255,7 +255,7 @@ class Value:
         return True
 
     def _end_json(self, at: int, in_string: bool) -> bool:
-        """The text ends. False: it is to be read again as a text."""
+        """The text ends inside JSON. False: the value is to be read again as a text."""
         self.reading.end_inside()
         if in_string and self._is_misquoted:
             return False
@@ -263,7 +263,7 @@ class Value:
         return True
 
     def _end(self, at: int) -> None:
-        """The text ends, perhaps in a tag that begins at `at` and is no part of the value."""
+        """The text ends, perhaps in a tag that begins at `at` and is not a part of the value."""
         reading, buffer = self.reading, self.buffer
         reading.end_inside()
         in_tag = at < buffer.end and buffer.tag_at(at) is PartialTag.SURELY
@@ -283,7 +283,7 @@ class Value:
         text = buffer.slice(self.start, buffer.end)
         if buffer.stopped or _EOS in text:
             return True
-        # Whether the text ends with the close of all that is open.
+        # Whether the text ends with the close of the outermost open tag.
         text = text.rstrip()
         last = max(map(text.rfind, OPENING_BRACKETS))
         tag = buffer.tag_at(self.start + last) if last >= 0 else None

@@ -1,5 +1,5 @@
-"""Values of parameters, JSON in place of parameters, and JSON in place of calls: what becomes of
-them (recovery.md, rules 7, 8, 14, 19, 21, 26, 30 and 32).
+"""Values of parameters, JSON in place of parameters, and JSON in place of calls (recovery.md,
+rules 7, 8, 14, 19, 21, 26, 30 and 32).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from dsv4._parse.text_buffer import Steps
 from dsv4._parse.value_ends import CallValue, QuotingValue
 from dsv4._parse.value_reader import Value
 
-# What a value may end in whose close is damaged: a bracket, the token, or a close with a bar in it,
+# The end of a value whose close is damaged: a bracket, the token, or a close with a bar in it,
 # which a bracket or a line end may cut in two; and closes that lack their bracket.
 _PART = (
     rf"(?:(?:<|&lt;)[/\\]{{0,2}}"
@@ -39,8 +39,8 @@ _PART = (
 _PART_OF_CLOSE = pattern(_PART)
 _LONGEST_PART = 128
 _LONGEST_END = 8
-# The vocabulary has `></` and `}</` as one token each. Of what changed places with the DSML token
-# the bracket is left behind it; where it was lost, a tag, an attribute or a brace is left open.
+# The vocabulary has `></` and `}</` as one token each. If such a token changed places with the DSML
+# token, its bracket is left behind that; if it was lost, a tag, an attribute or a brace stays open.
 _TOKEN_AT_END = pattern(rf"{tokens.DSML}\W{{0,8}}\Z")
 _PART_OR_OPEN_TAG = pattern(rf"<[^\s<>][^<>\n]{{0,96}}\Z|=\"[^\"<>\n]{{0,96}}\Z|{_PART}")
 _OUTER_CLOSES = tuple(f"</{tokens.DSML}{gap}invoke>" for gap in ("", " "))
@@ -50,7 +50,7 @@ _UNENDED_CLOSES = tuple(f"</{tokens.DSML}{gap}parameter" for gap in ("", " "))
 class ParameterValue(QuotingValue):
     """The value of a parameter.
 
-    Strings are written as they come; values that are not, or may not be, are held.
+    Strings are written as they come; values that are not strings, or may not be, are held.
     """
 
     ends_itself = False
@@ -68,7 +68,7 @@ class ParameterValue(QuotingValue):
             self._begin_string()
 
     def read_nested(self) -> Steps[bool]:
-        """Parameters in the value of a parameter: an object (rule 32). False: there are none.
+        """Reads parameters in the value of a parameter as an object (rule 32). False: it has none.
 
         A value that begins so and is anything else makes the call incomplete. For `filter`, say,
         `<D parameter name="lang" string="true">en</D parameter>` is `{"lang": "en"}`.
@@ -84,7 +84,7 @@ class ParameterValue(QuotingValue):
         members, ahead = yield from self._nested_members(ahead)
         is_closed = rules.role(ahead, tool) == "/parameter"
         if not is_closed and rules.role(ahead, tool) != "/invoke":
-            self.call.drop("unreadable", rest=self.as_member)  # so that its key is told
+            self.call.drop("unreadable", rest=self.as_member)  # so that its key is shown
             return False
         self.end, text = ahead.start, object_text(members)
         text = text if "object" in self.types else f"[{text}]"
@@ -94,7 +94,7 @@ class ParameterValue(QuotingValue):
         return True
 
     def _nested_members(self, ahead: Tag) -> Steps[tuple[dict[str, str], Tag]]:
-        """Closed parameters of keys that the tool does not have, and what follows them."""
+        """Closed parameters whose keys the tool does not have, and the tag that follows them."""
         rules, tool = self.rules, self.call.name
         members, declared = dict[str, str](), self.reading.tools.keys(tool)
         while ahead.marked and not ahead.closing and ahead.kind == "parameter":
@@ -130,7 +130,7 @@ class ParameterValue(QuotingValue):
             self.call.writer.write_string(text)
 
     def _decide(self, text: str) -> bool:
-        """Whether it is known now if the text is to be unwrapped (rule 7): `<![CDATA[7]]>`."""
+        """Whether it is decided now if the text is unwrapped (rule 7): `<![CDATA[7]]>`."""
         start, opening = text.lstrip(), CDATA[0]
         if len(text) <= LONGEST_SPACE and len(start) < len(opening) and opening.startswith(start):
             return False
@@ -140,9 +140,10 @@ class ParameterValue(QuotingValue):
         return True
 
     def may_end(self, tag: Tag, own: bool) -> Steps[bool]:
-        """Calls behind an end that is doubtful are in doubt, and so is this one (rule 21).
+        """Whether the value ends here. If that is doubtful, so are this call and those behind it.
 
-        `cat <<E`, an invoke's close, another call, `E`: a here document that quotes calls.
+        `cat <<E`, an invoke's close, another call, `E`: a here document that quotes calls (rule
+        21).
         """
         reading, implied = self.reading, not own and tag.kind != "eos"
         if self.reads_strictly:
@@ -157,9 +158,9 @@ class ParameterValue(QuotingValue):
         return True
 
     def _try_closed(self, tag: Tag) -> Steps[None]:
-        """Another call follows, or a block: reads on as if the value had ended, until it is clear.
+        """Another call or block follows: reads on as if the value had ended, until it is clear.
 
-        Where closes are left over it had not: they were quoted, and so was this.
+        If closes are left over, it had not ended: they were quoted, and so was this tag.
         """
 
         def assume(twin: Reading, level: int) -> None:
@@ -186,7 +187,7 @@ class ParameterValue(QuotingValue):
             self.call.drop("unreadable")
 
     def _is_json_with_tags(self, raw: str) -> bool:
-        """Whether JSON was announced, and it is none with tags in it or parts of them at its ends
+        """Whether the value should be JSON, is not, and has tags in it or parts of them at its ends
         (rule 37): `null</D>`, a line end and `parameter<D parameter name="w"`, D being the token;
         `{">{}`, `{}</}`, where a bracket came twice."""
         if self.tag.string != "false":
@@ -200,11 +201,11 @@ class ParameterValue(QuotingValue):
             self.reading.check_spelling(tag)
             return
         self.reading.report("implied_close", to, "")
-        if self.holds_close:  # who knows what of it is quoted (rule 30)
+        if self.holds_close:  # it is unknown how much of it is quoted (rule 30)
             self.call.drop("unreadable")
 
     def _ends_in_close(self, raw: str, tag: Tag | None) -> bool:
-        """Whether a value ends in what is left of its close (rule 38), at `tag` or by implication.
+        """Whether a value ends in a remainder of its close (rule 38), at `tag` or by implication.
 
         With D for the token: `ls</parameter D>` before the close of the call, or before an odd one
         such as `</D>`; `lsD` before a close without the token; `ls</D parameter` before its own.
@@ -239,7 +240,7 @@ class ParameterValue(QuotingValue):
 
     def _typed(self, raw: str) -> str:
         """A parameter's text as JSON (rule 7)."""
-        if not raw.strip() and "value" in self.tag.attributes:  # which is the value (rule 30)
+        if not raw.strip() and "value" in self.tag.attributes:  # that is the value (rule 30)
             return self.call.own_value(self.tag, self.key)
         if self.tag.string != "false":
             return typed_json(raw, self.tag.string, self.types)
@@ -286,7 +287,7 @@ class JsonBody(CallValue):
             return (yield from rules.ends_text(tag))
         if tag.broken or not tag.marked or tag.bare or kind not in CALL_TAGS:
             return False
-        if kind == "parameter":  # behind what is no JSON (rule 30)
+        if kind == "parameter":  # behind text that is not JSON (rule 30)
             self.holds_tags = True
             return not tag.closing and self.lets_act(tag)
         if tag.closing:
@@ -302,7 +303,7 @@ class JsonBody(CallValue):
         arguments = text if reading is None else self._unwrapped(reading)
         self.call.take_body(Body(arguments, self.start, self.raw, is_json=reading is not None))
         if reading is None and self.holds_tags:
-            self.call.drop("unreadable")  # parameters are part of what is no JSON (rule 30)
+            self.call.drop("unreadable")  # parameters are part of text that is not JSON (rule 30)
 
     def _unwrapped(self, reading: JsonReading) -> str:
         """The arguments, which may stand one level deeper than they should."""
@@ -351,7 +352,7 @@ class JsonCallList(Value):
         self._make("dropped_call" if "{" in self.raw else "unexpected_text")
 
     def _make(self, otherwise: DiagnosticKind) -> None:
-        """Makes the calls that can be read. Those beside one that cannot stay calls (rule 9)."""
+        """Makes the calls that can be read, even beside one that cannot (rule 9)."""
         reading, raw = self.reading, self.raw
         calls = json_calls_in(raw)
         if not calls.read:
