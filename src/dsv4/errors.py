@@ -1,8 +1,8 @@
-"""Every exception that dsv4 raises on purpose, by whose fault it is.
+"""Every exception that dsv4 raises on purpose, by the source of the error.
 
     ValueError
     └── Error
-        ├── OptionError         an option or an argument that is not what it should be
+        ├── OptionError         an option or an argument with a wrong type or value
         │   └── UnknownModel    a model name that does not tell its dialect
         ├── EncodeError         a conversation that the format cannot express
         ├── ImageError          a picture whose size cannot be read from its file
@@ -11,7 +11,7 @@
 
 `error.location` is the place in the caller's own data, as a tuple: `("messages", 3, "content")`.
 `error.path` spells it, `messages[3].content`, and `error.problem` says what was found there and
-what would be right. A `ParseError` has a `position` in the model's text instead.
+what was expected. A `ParseError` has a `position` in the model's text instead.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ Location: TypeAlias = tuple[str | int, ...]
 
 
 def path_of(location: Location) -> str:
-    """A location as people write it: `messages[3].content`."""
+    """A location in its usual spelling: `messages[3].content`."""
     spelled = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in location)
     # A name may hold half a character, which no terminal and no file would take.
     return spelled.removeprefix(".").encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def location_of(path: str) -> Location:
-    """A path as people write it, `messages[3].content`, as a location."""
-    import re  # only for errors, and not needed by those who only encode
+    """The location that a path spells, such as `messages[3].content`."""
+    import re  # only for errors: encoding does not need it
 
     steps = re.findall(r"\[(\d+)\]|([^.\[\]]+)", path)
     return tuple(int(index) if index else name for index, name in steps)
@@ -58,14 +58,14 @@ class _Located(Error):
 
 
 class OptionError(_Located):
-    """An option or an argument that is not what it should be.
+    """An option or an argument with a wrong type or value.
 
     `location` begins with its name.
     """
 
 
 class EncodeError(_Located):
-    """A conversation that has no place in the format.
+    """A conversation that the format cannot express.
 
     `location` begins with the caller's list, "messages" or "context", and goes on with the index of
     the message.
@@ -75,7 +75,7 @@ class EncodeError(_Located):
 class ParseError(Error):
     """Model text that the strict grammar does not allow.
 
-    `position` is the offset in the text, `problem` what was found there and what would be right.
+    `position` is the offset in the text, `problem` says what was found there and was expected.
     """
 
     def __init__(self, position: int, problem: str) -> None:
@@ -88,15 +88,15 @@ class ParseError(Error):
 
 
 class ImageError(Error):
-    """A picture whose size cannot be read: the file is no picture, is cut short or is damaged."""
+    """A picture whose size cannot be read: the file is not a picture, is cut short or damaged."""
 
 
 class UnknownModel(OptionError):
-    """A model name that tells nothing about its prompt format."""
+    """A model name that says nothing about its prompt format."""
 
 
 def refusal(location: Location, problem: str) -> OptionError | EncodeError:
-    """The error for something in a request, by where it stands: in a conversation or an option."""
+    """The error for a value in a request, by its place: a conversation or an option."""
     kind = EncodeError if location[:1] in (("messages",), ("context",)) else OptionError
     return kind(location, problem)
 
@@ -111,5 +111,5 @@ def short_repr(value: object, limit: int = 60) -> str:
 
 
 def mismatch(value: object, expected: str) -> str:
-    """The problem with a value that is not what it should be, for an error."""
+    """The problem with a wrong value, for an error: what was found, and what was expected."""
     return f"found {short_repr(value)}, expected {expected}"

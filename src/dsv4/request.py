@@ -38,11 +38,11 @@ class RequestOptions(TypedDict, total=False):
 class Request:
     """A conversation and every option of it.
 
-    Options are checked when a request is made, messages when they are encoded. Nothing is copied,
-    but what can be read only once: do not change what you gave.
+    Options are checked when a request is created, messages when they are encoded. Only iterators,
+    which can be read only once, are copied: do not change what you passed.
 
-    - `messages`: OpenAI-style dicts; objects that can turn themselves into one, as what parsing
-      gave, messages of the `openai` package and other pydantic models; or `Sampled` turns.
+    - `messages`: OpenAI-style dicts; objects that can turn themselves into one, such as parsed
+      messages, messages of the `openai` package and other pydantic models; or `Sampled` turns.
     - `tools`: OpenAI tools or bare function objects, for the first system message.
     - `tool_choice`: "auto"; "none", which shows no tools; "required" or the name of a tool, as text
       or as OpenAI's object, which open the call in the prompt when `thinking` is off.
@@ -51,12 +51,12 @@ class Request:
     - `effort`: how hard it thinks, by the names or numbers of the dialect.
     - `drop_thinking`: whether reasoning before the last user turn is left out.
     - `bos`: whether the prompt begins with BOS.
-    - `context`: messages that are in the prompt already; only what follows them is written.
+    - `context`: messages that are in the prompt already; only the text after them is written.
     - `dialect`: the release of the format, by name or as a `Dialect`.
     - `stop`: texts at which the model's answer ends, for the parser.
     - `prefix`: the start of the answer, written after the header as the model's own text.
 
-    Raises an `OptionError` for an option that is not what it should be.
+    Raises an `OptionError` for an option with a wrong type or value.
     """
 
     messages: Iterable[MessageInput]
@@ -110,7 +110,7 @@ class Request:
     def encode(self) -> Prompt:
         """The exact prompt.
 
-        Raises an `EncodeError` for a message that has no place in the format, and an `OptionError`
+        Raises an `EncodeError` for a message that the format cannot express, and an `OptionError`
         for an option that does not fit the messages.
         """
         return encode(
@@ -135,14 +135,14 @@ class Request:
         calls: CallDelivery = "streamed",
         new_id: Callable[[], str] = new_call_id,
     ) -> StreamParser:
-        """A parser for what the model writes after the prompt.
+        """A parser for the text that the model writes after the prompt.
 
-        `ending` is the prompt's, where you have encoded it: it is not encoded again then. With
+        `ending` is the prompt's, if you have encoded it: it is not encoded again then. With
         `strict` it accepts only well-formed completions; with `calls="whole"` nothing of a
         call is seen before it is complete; `new_id` makes the ids of calls. Returns a
-        `StreamParser` that fits the prompt that `encode` gives: it begins in the reasoning or the
+        `StreamParser` that fits the prompt that `encode` returns: it begins in the reasoning or the
         answer, as the prompt leaves the model, or inside the block that a forced `tool_choice`
-        opens. Raises what `encode` raises.
+        opens. Raises the same errors as `encode`.
         """
         return StreamParser(
             ending=self.encode().ending if ending is None else ending,

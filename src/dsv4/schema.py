@@ -1,7 +1,7 @@
 """Reading JSON Schemas: references, types, alternatives and properties.
 
-A schema comes from outside and may be anything. Nothing here raises: a keyword whose value is not
-what it should be counts as absent. Who has to refuse such a value looks at the keyword itself.
+A schema comes from outside and may be anything. Nothing here raises: a keyword with a wrong value
+counts as absent. A caller that has to refuse such a value looks at the keyword itself.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ Schema: TypeAlias = Mapping[str, object]
 TYPES = ("null", "boolean", "integer", "number", "string", "array", "object")
 COMBINATIONS = ("anyOf", "oneOf", "allOf")
 _OTHER_SCHEMAS = frozenset({"$ref", *COMBINATIONS})
-# What counts as a JSON object. To ask for the usual class first is several times as fast.
+# Classes of JSON objects. Checking for the usual class first is several times as fast.
 _OBJECT = (dict, Mapping)
 
-# References make a small schema describe a large value. So that reading takes time that is linear
-# in what was given, only so many parts of a schema are looked at to find the types of one value,
-# and only so many steps of a pointer are followed.
+# References make a small schema describe a large value. So that reading takes time linear in its
+# size, only so many parts of a schema are looked at to find the types of one value, and only so
+# many steps of a pointer are followed.
 MOST_PARTS = 1000
 MOST_NESTED = 32
 MOST_STEPS = 256
@@ -44,7 +44,7 @@ _TYPE_OF_BASE = {**_TYPE_OF_CLASS, Mapping: "object"}
 
 
 def json_type(value: object) -> str | None:
-    """The most particular JSON type of a Python value: an int is an integer. None: it has none."""
+    """The most specific JSON type of a Python value: an int is an integer. None: it has none."""
     by_class = _TYPE_OF_CLASS.get(value.__class__)
     if by_class is not None:
         return by_class
@@ -73,7 +73,7 @@ def own_types(schema: Schema) -> Iterable[str]:
 
 
 def possible_types(schema: object, root: object) -> frozenset[str]:
-    """The types that a schema names, with all that it refers to and combines. None: any.
+    """The types that a schema names, with all schemas that it refers to and combines. None: any.
 
     `root` is the schema that references point into.
     """
@@ -84,7 +84,7 @@ def possible_types(schema: object, root: object) -> frozenset[str]:
 
 
 def _parts_of(schema: object, root: object, followed: set[str], depth: int) -> Iterator[str | None]:
-    """The types in a schema, and None for each schema, so that whoever counts sees them all."""
+    """The types in a schema, and None for each schema, so that the caller can count them all."""
     yield None
     if not isinstance(schema, _OBJECT) or depth > MOST_NESTED:
         return
@@ -98,7 +98,7 @@ def _parts_of(schema: object, root: object, followed: set[str], depth: int) -> I
         yield from _parts_of(target, root, followed, depth + 1)
 
 
-# What is inside a schema.
+# The parts of a schema.
 
 
 def properties_of(schema: object) -> Mapping[str, object]:
@@ -119,7 +119,7 @@ def listed(schema: Schema, keyword: str) -> Sequence[object]:
 
 
 def conjunction(schema: object, root: object) -> list[Schema]:
-    """All schemas that a value of `schema` must fit: itself, what it refers to, and its `allOf`."""
+    """All schemas that a value of `schema` must fit: itself, its references, and its `allOf`."""
     if isinstance(schema, dict) and _OTHER_SCHEMAS.isdisjoint(schema):
         return [schema]
     schemas: list[Schema] = []
@@ -141,14 +141,14 @@ def _as_list(value: object) -> Sequence[object]:
 
 
 class Target(NamedTuple):
-    """What a reference points to, and the steps to it from the root."""
+    """The value that a reference points to, and the steps to it from the root."""
 
     schema: object
     steps: tuple[str | int, ...]
 
 
 def resolve(pointer: str, root: object) -> Target | None:
-    """What a pointer `#/…/…` leads to in the schema `root`. None where it leads nowhere."""
+    """The target of a pointer `#/…/…` in the schema `root`. None if it leads nowhere."""
     start, *steps = pointer.split("/", MOST_STEPS + 1)
     if start != "#" or len(steps) > MOST_STEPS:
         return None
@@ -166,7 +166,7 @@ def resolve(pointer: str, root: object) -> Target | None:
 
 
 def _new_targets(schema: Schema, root: object, followed: set[str]) -> Iterator[object]:
-    """What a schema refers to, unless that was `followed` before."""
+    """The schemas that a schema refers to, unless they were `followed` before."""
     pointer = schema.get("$ref")
     if isinstance(pointer, str) and pointer not in followed:
         followed.add(pointer)
@@ -191,7 +191,7 @@ def _unescaped(step: str) -> str:
 
 
 def json_identity(value: object) -> Hashable:
-    """What is the same for equal JSON values: 1 and 1.0 are equal, 1 and true are not."""
+    """A key that is the same for equal JSON values: 1 and 1.0 are equal, 1 and true are not."""
     if isinstance(value, (list, tuple)):
         return (list, tuple(map(json_identity, value)))
     if isinstance(value, _OBJECT):

@@ -52,19 +52,19 @@ __all__ = [
 # Words.
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool", "latest_reminder", "developer"]
-"""Who speaks in a message."""
+"""The speaker of a message."""
 
 DialectName: TypeAlias = Literal["v4", "v4-0731", "v4-vision", "v4.1", "v4.1-1017", "v3.2"]
 """A release of the format, as in `dsv4.DIALECTS`."""
 
 Effort: TypeAlias = Literal["low", "high", "max"] | int
-"""How hard the model thinks. Each dialect has some of the names; `v4.1` has 1 to 100 as well."""
+"""The effort of thinking. Each dialect has some of the names; `v4.1` has 1 to 100 as well."""
 
 ToolChoiceMode: TypeAlias = Literal["auto", "none", "required"]
 """Whether tools may, must not or must be called."""
 
 ThinkingMode: TypeAlias = Literal["chat", "thinking"]
-"""Whether the model thinks before it answers, as the released functions say it."""
+"""Whether the model thinks before it answers, as the released functions spell it."""
 
 Task: TypeAlias = Literal["action", "query", "authority", "domain", "title", "read_url"]
 """A quick instruction, which a message carries in place of an answer's opening."""
@@ -77,7 +77,7 @@ JsonSchema: TypeAlias = Mapping[str, Any]
 
 
 class SupportsToDict(Protocol):
-    """What turns itself into a dict: messages of `openai` and of `dsv4`, rows of pandas."""
+    """An object that turns itself into a dict: messages of `openai` and `dsv4`, rows of pandas."""
 
     def to_dict(self) -> Mapping[str, Any]:
         """The fields as a dict."""
@@ -85,7 +85,7 @@ class SupportsToDict(Protocol):
 
 
 class SupportsModelDump(Protocol):
-    """What turns itself into a dict: pydantic models."""
+    """An object that turns itself into a dict: pydantic models."""
 
     def model_dump(self) -> Mapping[str, Any]:
         """The fields as a dict."""
@@ -107,7 +107,7 @@ class _ImageUrlRequired(TypedDict):
 
 
 class ImageUrlParam(_ImageUrlRequired, total=False):
-    """Where an image is: a URL, or its data as one."""
+    """The address of an image: a URL, or its data as one."""
 
     detail: str
 
@@ -136,7 +136,7 @@ class _ToolResultRequired(TypedDict):
 
 
 class ToolResultPartParam(_ToolResultRequired, total=False):
-    """What a tool gave, in a user's list of content."""
+    """The result of a tool, in a user's list of content."""
 
     tool_use_id: str
     content: str | Sequence[TextPartParam | ImageUrlPartParam | ImagePartParam | str] | None
@@ -148,7 +148,7 @@ ContentPartParam: TypeAlias = (
 """One item of a list of content."""
 
 ContentParam: TypeAlias = str | Sequence[ContentPartParam | str] | None
-"""What a message says: text, a list of parts, or nothing."""
+"""The content of a message: text, a list of parts, or nothing."""
 
 
 # Tools and calls.
@@ -223,7 +223,7 @@ class NamedToolChoiceParam(TypedDict):
 
 
 ToolChoice: TypeAlias = ToolChoiceMode | str | NamedToolChoiceParam
-"""Which tools may be called: a mode, the name of a tool, or OpenAI's object around one."""
+"""The tools that may be called: a mode, the name of a tool, or OpenAI's object around one."""
 
 
 # The response format.
@@ -251,14 +251,14 @@ class JsonSchemaFormatParam(TypedDict):
 
 
 ResponseFormatParam: TypeAlias = _PlainFormatParam | JsonSchemaFormatParam | JsonSchema
-"""What the answer must be: OpenAI's object, or a JSON Schema by itself."""
+"""The form of the answer: OpenAI's object, or a JSON Schema by itself."""
 
 
 # Messages.
 
 
 class _MessageFields(TypedDict, total=False):
-    """What any message may have."""
+    """The fields that any message may have."""
 
     content: ContentParam
     content_blocks: Sequence[ContentPartParam | Mapping[str, Any]] | None
@@ -321,7 +321,7 @@ class _ToolMessageRequired(TypedDict):
 
 
 class ToolMessageParam(_ToolMessageRequired, _MessageFields, total=False):
-    """What a tool gave."""
+    """The result of a tool."""
 
     tool_call_id: str | None
 
@@ -347,14 +347,14 @@ MessageParam: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """An assistant message together with what the model wrote for it.
+    """An assistant message together with the text or the tokens that the model wrote for it.
 
-    `message` is the message as it was read, which the rules of the format see: a dict, or what
-    parsing gave. `text` is the model's text, after the header: the prompt holds it as it is where
-    the format shows the turn, and what it spells of special tokens is real. Where reasoning is
-    dropped the prompt holds what comes after its end. `ids` are the tokens that were sampled: a
+    `message` is the message as it was read, to which the rules of the format apply: a dict, or a
+    parsed message. `text` is the model's text, after the header. If the format shows the turn, the
+    prompt holds the text unchanged, and special tokens that it spells are real. If reasoning is
+    dropped, the prompt holds the text after its end. `ids` are the tokens that were sampled: a
     `Tokenizer` uses them as they are. One of the two may be missing. Raises an `OptionError` for a
-    `text` that is no text and for `ids` that are no list.
+    `text` that is not text and for `ids` that are not a list.
     """
 
     message: AssistantMessageParam | SupportsToDict | SupportsModelDump
@@ -369,4 +369,4 @@ class Sampled:
 
 
 MessageInput: TypeAlias = MessageParam | SupportsToDict | SupportsModelDump | Sampled
-"""A message in any form that is taken: a dict, an object that turns itself into one, `Sampled`."""
+"""A message in any accepted form: a dict, an object that turns itself into one, or `Sampled`."""

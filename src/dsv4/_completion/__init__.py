@@ -1,1 +1,1 @@
-"""What a completion is, by its grammar, and what it is read into: events, and a message."""
+"""The grammar of a completion, and the results of reading one: events, and a message."""

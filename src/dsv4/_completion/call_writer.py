@@ -1,4 +1,4 @@
-"""A tool call while it is read: its arguments, written as JSON fragments."""
+"""A tool call that is being read: its arguments, written as JSON fragments."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from dsv4._completion.json_text import json_string, list_text, member_text, with
 
 
 class CallWriter:
-    """One call. What it writes goes to `emit`; a call that is not visible writes nothing.
+    """One call. Its events are passed to `emit`; a call that is not visible has none.
 
-    A call that is to be seen whole writes nothing before its end, and nothing at all where it is
-    given up.
+    A call that is delivered whole writes nothing before its end, and nothing at all if it is given
+    up.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class CallWriter:
 
     @property
     def streams(self) -> bool:
-        """Whether what is written is seen at once."""
+        """Whether each fragment is emitted immediately."""
         return self.visible and self._waiting is None
 
     # Arguments.
@@ -62,7 +62,7 @@ class CallWriter:
         self._write(self._separator(key) + member_text(key, json_text))
 
     def add_item(self, key: str, first: str, item: str) -> None:
-        """One more value of a list, whose `first` was written alone. The list comes at the end."""
+        """Adds a value to a list whose `first` was written by itself. The list comes at the end."""
         self._repeats = True
         self._lists.setdefault(key, [first]).append(item)
 
@@ -91,7 +91,7 @@ class CallWriter:
         self.visible = False
 
     def _closing(self, rest: str) -> str:
-        """What closes the arguments: lists of values that came one by one, and the rest."""
+        """The text that closes the arguments: lists of values that came one by one, and `rest`."""
         if self._is_closed:
             return ""
         members = [member_text(key, list_text(items)) for key, items in self._lists.items()]

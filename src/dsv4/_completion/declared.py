@@ -16,12 +16,12 @@ _NAMES_MORE = "additionalProperties"
 
 
 class DeclaredObject:
-    """What the schema of a tool asks of its arguments."""
+    """The demands of a tool's schema on its arguments."""
 
     def __init__(self, schema: object) -> None:
         self._schema = schema
         self._parts = conjunction(schema, root=schema)
-        # The keys that must be there. None: the schema says nothing of them.
+        # The keys that must be there. None: the schema does not say.
         lists = [required_of(part) for part in self._parts if "required" in part]
         self.required = frozenset(key for one in lists for key in one) if lists else None
 
@@ -36,13 +36,13 @@ class DeclaredObject:
 
     @property
     def is_open(self) -> bool:
-        """Whether a key may be there that is not declared."""
+        """Whether keys are allowed that are not declared."""
         rules = [part["additionalProperties"] for part in self._parts if _NAMES_MORE in part]
         lists_keys = any("properties" in part for part in self._parts)
         return not lists_keys or (bool(rules) and False not in rules)
 
     def omits(self, key: str, text: str) -> bool:
-        """Whether texts are listed for a key, and this is none of them."""
+        """Whether the schema lists the texts of a key, and this is not one of them."""
         properties = [properties_of(part).get(key) for part in self._parts]
         schemas = [one for of in properties for one in conjunction(of, root=self._schema)]
         return any(
@@ -54,7 +54,7 @@ class DeclaredObject:
 class DeclaredTools:
     """Declared tools by their names.
 
-    `given` is false where the caller said nothing: then any name may be one, inside a wrapper.
+    `given` is false if the caller said nothing: then any name may be a tool's, inside a wrapper.
     """
 
     def __init__(
@@ -80,8 +80,8 @@ class DeclaredTools:
         return self.given and not self.declared
 
     def declares(self, name: str | None) -> bool:
-        # The strict grammar lets a name run on after a quote. Which of the two readings a caller
-        # had in mind cannot be known, so it is enough that the shorter one is.
+        # The strict grammar lets a name run on after a quote. It cannot be known which of the two
+        # readings a caller had in mind, so it is enough that the shorter one is declared.
         return name is not None and (
             name in self.declared or name.partition('"')[0] in self.declared
         )
@@ -91,14 +91,14 @@ class DeclaredTools:
         return self.declares(name) or (name is not None and not self.given)
 
     def as_declared(self, name: str | None) -> str | None:
-        """A name without what stands around it, if that is what was declared (rules 13 and 45)."""
+        """A name without surplus characters around it, if it is declared so (rules 13 and 45)."""
         return _trimmed(name, self.declared)
 
     def key_as_declared(self, tool: str, key: str | None) -> str | None:
         return _trimmed(key, self.keys(tool))
 
     def _object(self, tool: str) -> DeclaredObject | None:
-        """What the tool's arguments must be. Most tools are never called, nor looked at."""
+        """The demands on the tool's arguments, read when needed: most tools are never called."""
         found = self._objects.get(tool)
         if found is None and tool in self.declared:
             found = self._objects[tool] = DeclaredObject(self.declared[tool])
@@ -115,14 +115,14 @@ class DeclaredTools:
         return self.keys(tool).get(key, frozenset())
 
     def requires(self, tool: str) -> frozenset[str] | None:
-        """The keys that a call must have. None: nobody said."""
+        """The keys that a call must have. None: the schema does not say."""
         declared = self._object(tool)
         return None if declared is None else declared.required
 
     def breaks_schema(self, tool: str, values: Mapping[str, tuple[str, str]]) -> bool:
-        """Whether a call breaks its schema: not in a type, which is the schema's own business.
+        """Whether a call breaks its schema. Types are not checked: they are the schema's business.
 
-        `values` are texts as they were written, and as JSON, by their keys.
+        `values` maps keys to their texts, as they were written and as JSON.
         """
         declared = self._object(tool)
         if declared is None:
@@ -133,7 +133,7 @@ class DeclaredTools:
         return any(self._refuses(tool, key, *texts) for key, texts in values.items())
 
     def _refuses(self, tool: str, key: str, raw: str, json_text: str) -> bool:
-        """Whether a value has to be JSON and is none, or is a text outside of those listed.
+        """Whether a value has to be JSON and is not, or is a text that the schema does not list.
 
         JSON of another type than the declared one is the schema's own business.
         """

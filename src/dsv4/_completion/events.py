@@ -1,7 +1,7 @@
-"""What a parser reports: events, and the kinds of deviations from the strict grammar.
+"""The events that a parser reports, and the kinds of deviations from the strict grammar.
 
-Events are plain slotted dataclasses: a frozen one takes three times as long to make, and one of
-these is made for every few characters of every completion. docs/parsing.md lists the kinds of
+Events are plain slotted dataclasses: a frozen one takes three times as long to create, and one of
+these is created for every few characters of every completion. docs/parsing.md lists the kinds of
 deviations.
 """
 
@@ -16,12 +16,12 @@ from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 DiagnosticKind: TypeAlias = Literal[
-    # How tags are spelled.
+    # The spelling of tags.
     "other_release",
     "misspelled_tag",
     "plain_markup",
     "native_markup",
-    # Where they stand, or do not.
+    # Their places.
     "markup_as_text",
     "missing_wrapper",
     "implied_close",
@@ -58,7 +58,7 @@ DiagnosticKind: TypeAlias = Literal[
     "cut_short",
     "text_after_block",
     "more_departures",
-    # What a chat server got wrong that had read the completion itself: `dsv4 heal` finds these.
+    # Mistakes of a chat server that had read the completion itself: `dsv4 heal` finds these.
     "leaked_call",
     "leaked_reasoning",
     "broken_call",
@@ -66,12 +66,12 @@ DiagnosticKind: TypeAlias = Literal[
     "fitted_arguments",
     "arguments_do_not_fit",
 ]
-"""What kind of deviation from the strict grammar a diagnostic reports."""
+"""The kind of deviation from the strict grammar that a diagnostic reports."""
 
 
 @lru_cache(1)
 def sentences() -> Mapping[DiagnosticKind, str]:
-    """What was found, and what was done about it: a sentence for each kind."""
+    """A sentence for each kind that says what was found, and what was done about it."""
     path = os.path.join(os.path.dirname(__file__), "diagnostic_kinds.json")
     with open(path, encoding="utf-8") as file:
         return MappingProxyType(json.load(file))
@@ -80,14 +80,15 @@ def sentences() -> Mapping[DiagnosticKind, str]:
 # Kinds that say that a call was meant and could not be read.
 UNREAD_CALL_KINDS: frozenset[DiagnosticKind] = frozenset({"dropped_call", "limit"})
 
-# Kinds that report what stays as it is.
+# Kinds that report something that stays as it is.
 UNREPAIRED_KINDS: frozenset[DiagnosticKind] = frozenset({"arguments_do_not_fit"})
 
 
 Finish: TypeAlias = Literal["stop", "tool_calls", "length"]
-"""Why the text ended: the model was done; it made calls; the text was cut."""
+"""The reason why the text ended: the model was done; it made calls; the text was cut."""
 AbortReason: TypeAlias = Literal["cut_short", "unreadable", "limit"]
-"""Why a call will not be completed: the text ended in it; it cannot be read; a limit was passed."""
+"""The reason why a call will not be completed: the text ended in it; it cannot be read; a limit was
+passed."""
 
 
 @dataclass(slots=True)
@@ -137,8 +138,8 @@ class ToolCallEnd:
 class ToolCallAborted:
     """The call `index` will not be completed, and must not be made.
 
-    `reason` says why. `closing` is what would make a JSON object of the arguments so far; it is
-    never sent as a delta, so that nobody takes half a call for a whole one.
+    `reason` says why. `closing` is the text that would complete the arguments so far to a JSON
+    object; it is never sent as a delta, so that half a call cannot be taken for a whole one.
     """
 
     index: int
@@ -150,9 +151,9 @@ class ToolCallAborted:
 class Diagnostic:
     """A deviation from the strict grammar.
 
-    `kind` says what kind. The text from `start` to `end` is `raw`: often nothing, where something
-    is missing. Where a prefix was given, places count from the end of the prefix. Of arguments that
-    do not fit, or were made to, `raw` says what was found or done.
+    `kind` is the kind of deviation. The text from `start` to `end` is `raw`: often empty, where
+    something is missing. If a prefix was given, places count from the end of the prefix. For
+    arguments that do not fit, or were made to fit, `raw` says what was found or done.
     """
 
     kind: DiagnosticKind
@@ -162,7 +163,7 @@ class Diagnostic:
 
     @property
     def sentence(self) -> str:
-        """What was found, and what was done about it."""
+        """A sentence that says what was found, and what was done about it."""
         return sentences()[self.kind]
 
 
@@ -193,4 +194,4 @@ Event: TypeAlias = (
     | StopHit
     | End
 )
-"""What a parser gives. An `End` is the last, and comes once."""
+"""The events of a parser. An `End` is the last, and comes once."""

@@ -1,5 +1,5 @@
-"""JSON texts, as the arguments of calls are: read and mended (recovery.md, rules 7, 8, 14 and 19),
-taken apart and put together.
+"""JSON texts, as the arguments of calls are: reading and repairing them (recovery.md, rules 7, 8,
+14 and 19), taking them apart and putting them together.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from dsv4._completion.patterns import pattern
 from dsv4._format.spellings import CDATA
 from dsv4.schema import has_type
 
-# What `json` makes of a text.
+# A value that `json` reads from a text.
 JsonValue: TypeAlias = str | bool | int | float | list[Any] | dict[str, Any] | None
 
 
 _STRING = pattern(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
-# Strings, and the numbers that are none.
+# Strings, and the numbers that JSON does not have.
 _MENDABLE = pattern(r'("[^"\\]*(?:\\.[^"\\]*)*")|(-?Infinity|NaN)', re.DOTALL)
 _CONTROLS = {code: encode_basestring(chr(code))[1:-1] for code in range(0x20)}
 _NESTING = {"[": 1, "{": 1, "]": -1, "}": -1}
@@ -89,20 +89,20 @@ def _without_brackets(text: str) -> str:
 
 
 def _mended(match: re.Match[str]) -> str:
-    """A string with its control characters escaped, or a string in place of no number (rules 14
-    and 19): `{"a": NaN}` becomes `{"a": "NaN"}`."""
+    """A string with its control characters escaped, or a string in place of something that is not a
+    JSON number (rules 14 and 19): `{"a": NaN}` becomes `{"a": "NaN"}`."""
     string: str = match[1] or f'"{match[2]}"'
     return string if string.isprintable() else string.translate(_CONTROLS)
 
 
 def _depth(text: str) -> int:
-    """How deep the brackets nest."""
+    """The depth to which brackets nest."""
     brackets = _BRACKET.findall(_STRING.sub("", text))
     return max(accumulate(map(_NESTING.__getitem__, brackets)), default=0)
 
 
 def typed_json(text: str, string: str | None, types: frozenset[str]) -> str:
-    """A value as JSON: what its markup says decides, else the schema, else the text (rule 7)."""
+    """A value as JSON: by the type in its markup, else by the schema, else by the text (rule 7)."""
     if string == "false":
         reading = read_json(text)
         return json_string(text) if reading is None else reading.text
@@ -115,7 +115,7 @@ def typed_json(text: str, string: str | None, types: frozenset[str]) -> str:
 
 
 def _may_be(value: JsonValue, types: frozenset[str]) -> bool:
-    """Whether a text that reads as this JSON is meant so, where the markup says nothing."""
+    """Whether a text that reads as this JSON is meant as JSON, if the markup does not say."""
     if isinstance(value, _NonFiniteNumber):
         return False
     return has_type(value, types) if types else not isinstance(value, str)
@@ -130,7 +130,7 @@ def without_cdata(text: str) -> str:
 
 
 def object_in(text: str) -> JsonReading | None:
-    """The JSON object in a text, as it is or once more as a JSON string. None for neither."""
+    """The JSON object in a text, as it is or inside a JSON string. None if there is neither."""
     reading = read_json(text)
     if reading is not None and isinstance(reading.value, str):
         reading = read_json(reading.value)

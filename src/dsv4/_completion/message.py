@@ -1,4 +1,4 @@
-"""An assistant's message, made of the events of a completion."""
+"""An assistant's message, assembled from the events of a completion."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What the model wrote.
+    """The message that the model wrote.
 
     `content` and `reasoning` are texts. `tool_calls` are the calls to be made, `incomplete` those
     that were cut short or could not be read, and must not be made. `finish` says why the text
-    ended: "stop", "tool_calls", or "length" where it was cut. `diagnostics` are all deviations from
+    ended: "stop", "tool_calls", or "length" if it was cut. `diagnostics` are all deviations from
     the strict grammar.
     """
 
@@ -75,8 +75,8 @@ class Message:
     def to_dict(self, *, reasoning_field: str = "reasoning_content") -> dict[str, Any]:
         """An OpenAI assistant message, which `dsv4.encode` takes back.
 
-        `reasoning_field` is the name under which the reasoning stands. Reasoning and calls are left
-        out where there are none; calls have their ids.
+        `reasoning_field` is the key of the reasoning. Reasoning and calls are left out if there are
+        none; calls have their ids.
         """
         message: dict[str, Any] = {"role": "assistant", "content": self.content}
         if self.reasoning:
@@ -87,9 +87,9 @@ class Message:
 
 
 def reads_like_an_answer(message: Message) -> bool:
-    """Whether a text that was read as beginning in reasoning looks like one without any.
+    """Whether a text that was read as beginning in reasoning looks like one without reasoning.
 
-    It has whole calls, and nothing that begins or ends reasoning: servers take that out of the
+    It has whole calls, and no token that begins or ends reasoning: servers remove those from the
     answers in which they leave the calls. Read as an answer, "Let me look.<block>" needs no repair.
     """
     kinds = {each.kind for each in message.diagnostics}
@@ -98,10 +98,10 @@ def reads_like_an_answer(message: Message) -> bool:
 
 
 def assemble(events: Iterable[Event]) -> Message:
-    """The message that a parser's events make.
+    """The message that a parser's events add up to.
 
-    `events` are all events of one completion, in order. Returns what `dsv4.parse` gives for the
-    whole text.
+    `events` are all events of one completion, in order. Returns the same message as `dsv4.parse`
+    does for the whole text.
     """
     content: list[str] = []
     reasoning: list[str] = []

@@ -18,7 +18,7 @@ class _Pattern:
 
     def __getattr__(self, name: str) -> Any:
         compiled = re.compile(*self._source)
-        # As attributes of its own they are found at once from now on.
+        # As attributes of the object they are found directly from now on.
         self.__dict__.update({method: getattr(compiled, method) for method in _METHODS})
         return self.__dict__[name] if name in _METHODS else getattr(compiled, name)
 

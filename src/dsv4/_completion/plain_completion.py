@@ -1,4 +1,4 @@
-"""Completions that no rule of recovery.md could read in another way than the strict grammar."""
+"""Completions that every rule of recovery.md reads in the same way as the strict grammar."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dsv4._format.spellings import BAR, BRACKET, FENCE_LENGTH, FENCES, HOLDS_ALL
 def read_plainly(
     text: str, thinking: bool, tags: Tags, tools: DeclaredTools
 ) -> StrictMessage | None:
-    """A whole completion of that kind.
+    """The message of a whole completion of that kind.
 
     None for any other, well-formed or not: one with a mark in its prose or in a value, for example.
     """
@@ -55,9 +55,10 @@ def _plain_calls(text: str, tags: Tags, tools: DeclaredTools) -> list[tuple[str,
 
 @cache
 def _plain_tags(tags: Tags) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """The opening of a call and all of a parameter, with names that the tolerant reading takes too.
+    """Patterns for the opening of a call and for a parameter, with names that the tolerant reading
+    takes too.
 
-    An empty line behind a call's is there if it has no parameters.
+    The opening of a call without parameters has an empty line behind it.
     """
     name = rf'name="([\w-]{{1,{LONGEST_NAME}}})"'
     invoke, parameter = f"{tokens.DSML}{tags.invoke}", f"{tokens.DSML}{tags.parameter}"

@@ -1,4 +1,4 @@
-"""Random ids: of calls, and of whatever else must be told apart."""
+"""Random ids of calls, and of other things that must be told apart."""
 
 from __future__ import annotations
 

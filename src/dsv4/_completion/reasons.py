@@ -1,5 +1,5 @@
-"""Why a text ended: what the words of servers mean, one table for the parser and the gateway
-(docs/recovery.md, rule 26).
+"""The reasons why a text ended: the meanings of servers' words, in one table for the parser and the
+gateway (docs/recovery.md, rule 26).
 """
 
 from __future__ import annotations
@@ -7,13 +7,13 @@ from __future__ import annotations
 from enum import Enum
 from typing import TypeAlias
 
-# What a caller knows about why the text ended: any word that a server uses. `a call without its
-# close` is a call at an "eos", and none at a "stop" or a "length".
+# The reason that a caller has for the end of the text: any word that a server uses. `a call without
+# its close` is a call at an "eos", but not at a "stop" or a "length".
 Reason: TypeAlias = str
 
 
 class Ended(Enum):
-    """What a finish reason says about the text."""
+    """The meaning of a finish reason for the text."""
 
     END = "the model ended it"
     STOP = "a stop string may have ended it"
@@ -42,7 +42,7 @@ _CALLS = ("tool_calls", "function_call", "tool_use")
 
 
 def ended_by(word: str | None) -> Ended | None:
-    """What a server's word says. None where it says nothing."""
+    """The meaning of a server's word. None if it has none."""
     return _TABLE.get(word, Ended.FAILURE) if word else None
 
 

@@ -1,7 +1,7 @@
-"""The strict grammar (format.md, section 8): what a well-formed completion is, and nothing else.
+"""The strict grammar (format.md, section 8): it accepts well-formed completions, and nothing else.
 
-The tolerant state machine cannot be this: in the strict grammar a value ends at the first close,
-whatever follows it. `StrictBlock` reads a block of calls, at once or in pieces; the strict parser,
+The tolerant state machine cannot do this: in the strict grammar a value ends at the first close,
+whatever follows it. `StrictBlock` reads a block of calls, whole or in pieces; the strict parser,
 blocks in code fences and the doubts of the tolerant parser use it.
 """
 
@@ -20,7 +20,7 @@ from dsv4._format.spellings import COMPLETION_TOKENS
 from dsv4.errors import ParseError
 
 T = TypeVar("T")
-# To yield is to wait for more text.
+# A reader that yields waits for more text.
 _Waiting: TypeAlias = Generator[None, None, T]
 
 _FORBIDDEN = (tokens.BOS, tokens.EOS, tokens.THINK_START, tokens.THINK_END, tokens.DSML)
@@ -28,7 +28,7 @@ _NAME = pattern(r'\s*name="')
 _MAYBE_NAME = pattern(r"\s*(?:n(?:a(?:m(?:e=?)?)?)?)?\Z")
 _LINE_END = pattern("\n")
 _KEY_END = pattern('" string="(true|false)">')
-# What no name and no key holds, where tags are read one by one (recovery.md, rule 18).
+# Text that no name and no key holds, where tags are read one by one (recovery.md, rule 18).
 _NOT_IN_NAME = pattern(
     "|".join(map(re.escape, ("\n", tokens.DSML, *(spelling for spelling, *_ in COMPLETION_TOKENS))))
 )
@@ -44,13 +44,13 @@ class StrictMessage(NamedTuple):
 
 
 class StrictCall(NamedTuple):
-    """Where the parts of a call stand."""
+    """The places of a call's parts."""
 
     name: slice
     parameters: list[tuple[slice, bool, slice]]  # key, whether it is a string, value
 
     def named_in(self, text: str) -> tuple[str, str]:
-        """Its name and its arguments."""
+        """The call's name and its arguments."""
         members = {
             text[key]: json_string(text[value]) if is_string else text[value]
             for key, is_string, value in self.parameters
@@ -61,9 +61,9 @@ class StrictCall(NamedTuple):
 def read_strictly(
     text: str, thinking: bool, tags: Tags, acting: str | None = None
 ) -> StrictMessage:
-    """A whole completion. Raises a `ParseError` where it leaves the grammar.
+    """Reads a whole completion. Raises a `ParseError` where it leaves the grammar.
 
-    `acting` is the text with something else in place of what only spells a token.
+    `acting` is the text in which other characters replace ordinary text that spells a token.
     """
     acting = acting or text
     thought = at = 0
@@ -99,7 +99,7 @@ def _read_block(text: str, at: int, tags: Tags) -> tuple[int, list[StrictCall]]:
 
 
 def read_calls(text: str, at: int, tags: Tags) -> tuple[int, list[tuple[str, str]]]:
-    """The calls of a block, from after its opening tag's newline on. Returns where it ends."""
+    """The end of a block, and its calls, from after its opening tag's newline on."""
     end, calls = _read_block(text, at, tags)
     return end, [call.named_in(text) for call in calls]
 
@@ -120,10 +120,10 @@ def _refuse(
 class StrictBlock:
     """Reads a block of calls, in pieces, from behind its opening tag on.
 
-    `feed` raises a `ParseError` where the text leaves the grammar. While a value is read, text in
-    which no close stands may be left out. Of a text that comes as a whole it takes what the
-    released functions take: a name with line ends in it, and a text that ends in the close of a
-    call, without its bracket.
+    `feed` raises a `ParseError` where the text leaves the grammar. While a value is read, text
+    without a close in it may be left out. A text that comes as a whole may have everything that the
+    released functions accept: a name with line ends in it, and at its end the close of a call
+    without its bracket.
     """
 
     def __init__(
@@ -136,15 +136,15 @@ class StrictBlock:
         self._value_stops = value_stops
         self._text = ""
         self._base = start  # the place of the text's first character
-        self._at = start  # what stands before this is read
+        self._at = start  # everything before this is read
         self._final = False
         self._steps = self._read()
         self.calls: list[StrictCall] = []
         self.closed_at = start  # the close of the last value
-        self.end: int | None = None  # where the block ends, once it has
+        self.end: int | None = None  # the end of the block, once it has come
 
     def feed(self, text: str, start: int, final: bool = False) -> None:
-        """Reads on, with `text`, which stands at `start`. With `final` no more will come."""
+        """Reads `text`, which stands at `start`. With `final` no more will come."""
         if start == self._base + len(self._text):
             kept = max(self._at - self._base - 1, 0)
             self._text = self._text[kept:] + text if kept else self._text + text
@@ -189,7 +189,7 @@ class StrictBlock:
         self._at = self._base + end + 1
 
     def _whole_name_end(self, start: int) -> int:
-        """The line end behind a name, in which others may stand. -1: there is none."""
+        """The line end behind a name that may have line ends in it. -1: there is none."""
         stops = (self._invoke_close[:-2], self._tags.parameter_open.partition(" name=")[0])
         places = [at for stop in stops if (at := self._text.find(stop, start)) >= 0]
         last = self._text.rfind(NAME_END, start, min(places, default=len(self._text)))
@@ -221,13 +221,13 @@ class StrictBlock:
             yield from self._takes("\n")  # as the encoder writes a call without parameters
 
     def _close(self, start: int) -> _Waiting[int]:
-        """Where a value ends: at its first close, whatever follows."""
+        """The end of a value: its first close, whatever follows."""
         close = self._tags.parameter_close
         while (found := self._text.find(close[1:-1], self._at - self._base)) < 0:
             self._refuse(self._value_stops, "a value", len(self._text))
             if self._final:
                 raise ParseError(self._base + len(self._text), f"found the end, expected {close}")
-            # A close may have begun, and what follows may stand anywhere.
+            # A close may have begun, and the text that follows may stand anywhere.
             self._at = max(self._at, self._base + len(self._text) - _LONGEST_CLOSE)
             yield
         self._refuse(self._value_stops, "a value", found)
@@ -252,7 +252,7 @@ class StrictBlock:
             raise ParseError(self._at, f"found {text!r}, expected {str(expected)!r}")
 
     def _search(self, wanted: re.Pattern[str]) -> _Waiting[re.Match[str] | None]:
-        """The end of a name, before anything that no name holds, and soon enough."""
+        """The match that ends a name. Raises if the name is too long or holds what none does."""
         at = self._at
         while (match := wanted.search(self._text, at - self._base)) is None and not self._final:
             self._check_name(len(self._text))

@@ -1,4 +1,4 @@
-"""What the model answers to a quick-instruction task (format.md, section 7)."""
+"""The model's answers to quick-instruction tasks (format.md, section 7)."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _LABELS: dict[str, tuple[str, ...]] = {
 def parse_task(text: str, task: str) -> str:
     """The answer to a quick-instruction task.
 
-    `text` is what the model wrote, `task` the task's name. Returns the task's label in the format's
-    spelling, where the task is answered with one of a few labels, else the text without the tokens
-    and white space around it. Raises an `OptionError` for an unknown task, and a `ParseError` where
-    a task with labels is answered with none of them.
+    `text` is the model's text, `task` the task's name. For a task that is answered with one of a
+    few labels, returns the label in the format's spelling, else the text without the tokens and
+    white space around it. Raises an `OptionError` for an unknown task, and a `ParseError` if a task
+    with labels is answered with something else.
     """
     if task not in TASK_TOKENS:
         raise OptionError(

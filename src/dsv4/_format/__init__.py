@@ -1,1 +1,1 @@
-"""What the format is: special tokens, dialects, texts, misspellings. Data only, no decisions."""
+"""The format as data: special tokens, dialects, texts, misspellings. No decisions are made here."""

@@ -20,7 +20,7 @@ from dsv4.errors import OptionError, UnknownModel, short_repr
 T = TypeVar("T")
 
 
-# What stands between a namespace and a name (section 13.3).
+# The separator between a namespace and a name (section 13.3).
 NAMESPACE_END = "::"
 
 
@@ -40,7 +40,7 @@ class Tags:
     string: str = "string"
     true: str = "true"
     false: str = "false"
-    # What stands between a namespace and a name.
+    # The separator between a namespace and a name.
     namespace_end: str = NAMESPACE_END
 
     # Written by the encoder, section 4.
@@ -69,7 +69,7 @@ class Tags:
     def parameter_close(self) -> MarkupText:
         return MarkupText(("</", self.dsml, f"{self.parameter}>"))
 
-    # What stands between a tool's name and its parameters, and around a parameter's key and type.
+    # The text between a tool's name and its parameters, and around a parameter's key and type.
     name_end = '">\n'
 
     @cached_property
@@ -86,11 +86,11 @@ class Tags:
 
     @cached_property
     def labels(self) -> dict[str, str]:
-        """What a tag of each kind is called."""
+        """The name of the tags of each kind."""
         return {"wrapper": self.calls, "invoke": self.invoke, "parameter": self.parameter}
 
     def with_label(self, text: str) -> str:
-        """What stands behind the DSML token, with these tag names in place of V4's."""
+        """Text from behind the DSML token, with these tag names in place of V4's."""
         for word, own in zip(V4_LABELS, self.labels.values(), strict=True):
             if text.startswith(word):
                 return own + text[len(word) :]
@@ -110,15 +110,15 @@ NAME_END, STRING_TRUE, STRING_FALSE = Tags.name_end, _V4_TAGS.string_true, _V4_T
 """V4's, which every release has kept."""
 
 
-# Where the schemas of the tools go in the words around them.
+# The place of the tools' schemas in the words around them.
 _SCHEMAS = "{schemas}"
-# The order in which turns and their parts are written, which is a renderer's to know.
+# The order in which turns and their parts are written. The renderers define it.
 Layout: TypeAlias = Literal["v4", "v3.2"]
-# Which system turns ask for an answer: none; those that are not the first, which also count as
+# The system turns that ask for an answer: none; those that are not the first, which also count as
 # the last user turn does; or every one that no user turn follows.
 SystemsAsk: TypeAlias = Literal["never", "later", "always"]
-# What a call's arguments may be: "object", a JSON object and nothing else; "text", also a text
-# that is no JSON, written as one parameter; "anything", also JSON that is no object (13.2).
+# The arguments that a call may have: "object", only a JSON object; "text", also a text that is not
+# JSON, written as one parameter; "anything", also JSON that is not an object (13.2).
 Arguments: TypeAlias = Literal["object", "text", "anything"]
 
 ROLES = ("system", "user", "assistant", "tool", "latest_reminder", "developer")
@@ -126,14 +126,14 @@ ROLES = ("system", "user", "assistant", "tool", "latest_reminder", "developer")
 
 @dataclass(frozen=True)
 class ImageRule:
-    """How engines cut an image into cells (docs/images.md), where releases differ."""
+    """The rule by which engines cut an image into cells (docs/images.md), where releases differ."""
 
     # The most tokens that the rows of an image may have, and the least pixels it is scaled to.
     budget: int
     least_pixels: int
-    # Where rows go in pairs, all is filled up to a multiple of four tokens.
+    # If rows go in pairs, they are filled up to a multiple of four tokens.
     pairs_rows: bool = False
-    # How many times as wide as high an image may be.
+    # The greatest ratio of an image's width to its height.
     widest: int | None = None
 
     @property
@@ -142,18 +142,18 @@ class ImageRule:
         return self.budget + (5 if self.pairs_rows else 2)
 
     def cell_tokens(self, rows: int, columns: int) -> int:
-        """The tokens of all rows: each has one more than columns, for its end."""
+        """The number of tokens of all rows: each has one more than columns, for its end."""
         if not self.pairs_rows:
             return rows * (columns + 1)
         paired = rows + rows % 2
         return -(-paired * (columns + 1) // 4) * 4
 
     def whole_rows(self, rows: int) -> int:
-        """As many rows as there may be, at most this many."""
+        """The greatest allowed number of rows, at most this many."""
         return rows - rows % 2 if self.pairs_rows else rows
 
     def padding_before(self, start: int) -> int:
-        """The tokens between what stands before an image and its start."""
+        """The number of padding tokens before an image that begins at `start`."""
         return (3 - start) % 4 if self.pairs_rows else 0
 
 
@@ -161,66 +161,67 @@ class ImageRule:
 class Dialect:
     """One release of the format. Make one of your own with `dataclasses.replace`.
 
-    A dialect is read-only, compares and pickles by value. What it spells in another way is a field
-    of it, or of its `tokens`, `texts` and `tags`, which `replace` makes too. Raises an
-    `OptionError` where `efforts` does not say what `None` writes, or where `tools_section` does not
-    hold `{schemas}` once.
+    A dialect is read-only, and compares and pickles by value. Everything that it spells in another
+    way is a field of it, or of its `tokens`, `texts` and `tags`, which `replace` copies too. Raises
+    an `OptionError` if `efforts` has no text for `None`, or if `tools_section` does not hold
+    `{schemas}` once.
     """
 
     name: str
     tags: Tags
-    # Effort as the caller names it -> what is written before the first turn in thinking mode.
+    # Effort as the caller names it -> the text before the first turn in thinking mode.
     efforts: Mapping[str | int | None, str]
     efforts_described: str
-    # How many tokens a prompt and its answer may have together.
+    # The most tokens that a prompt and its answer may have together.
     context: int = 1_048_576
-    # Whether "", 0 and False are no effort, as the release has it.
+    # Whether "", 0 and False count as no effort, as in the release.
     false_efforts_are_none: bool = False
-    # Those of its vocabulary. What the dialect writes is put among them when it is made.
+    # Those of its vocabulary. The tokens that the dialect writes are added when it is created.
     special_tokens: tuple[Special, ...] = tokens.V4_TOKENS
-    # The same, of those that have another name in V4's vocabulary, which is otherwise the same.
+    # The tokens that have another name in V4's vocabulary, which is otherwise the same.
     renamed_tokens: tuple[Special, ...] = ()
     layout: Layout = "v4"
-    # Those that a turn is written for. Others are an error where they do not vanish.
+    # The roles whose messages are written as turns. Others are left out, or are an error.
     roles: tuple[str, ...] = ROLES
     # Opens the prompt and every later system turn.
     system_token: Special | None = None
     systems_ask: SystemsAsk = "never"
-    # Whether a turn of tool results alone counts as the last user turn.
+    # Whether a turn with only tool results counts as the last user turn.
     results_ask: bool = True
-    # Whether blocks of a tool's list that are no text and no image are named, as a user's are.
+    # Whether a tool's blocks that are neither text nor images are named, as a user's are.
     result_blocks_named: bool = False
     # Stands for an image; a dialect without it has no images.
     image_token: Special | None = None
-    # How many tokens an image has; None where there are no images, or where it is not known.
+    # Gives the number of an image's tokens; None if there are no images, or if it is not known.
     image_rule: ImageRule | None = None
     # Whether a text that spells the image token is refused.
     image_text_refused: bool = False
     # Whether lists of content are read as section 12.1 says: each item of a user's list is a block
-    # of the turn, and `content_blocks` are taken.
+    # of the turn, and `content_blocks` are accepted.
     lists_are_blocks: bool = False
     # Whether tools on a user message stay there, and so keep reasoning from being dropped.
     users_keep_tools: bool = False
     arguments: Arguments = "text"
     # Whether tools and calls may belong to a namespace (section 13.3).
     namespaces: bool = False
-    # The words around the tools' schemas, with {schemas} in the middle: in V4's markup, which the
-    # dialect's own takes the place of.
+    # The words around the tools' schemas, with {schemas} in the middle: in V4's markup, which is
+    # replaced by the dialect's own.
     tools_section: str = texts.TOOLS_SECTION
     tokens: Tokens = Tokens()
     texts: Texts = Texts()
 
     if TYPE_CHECKING:
-        # Set with the fields: the encoder reads them for every call, and the class must not have
-        # the name of what is to be found fast in its objects.
+        # Set with the fields: the encoder reads them for every call, and an attribute of an object
+        # is found fast only if the class does not have its name.
 
         @property
         def namespace_end(self) -> str | None:
-            """What stands between a namespace and a name, None where there are no namespaces."""
+            """The separator between a namespace and a name; None if there are no namespaces."""
 
         @property
         def made(self) -> Made:
-            """What other packages make of a dialect, once: `made[kind]` is `kind(dialect)`."""
+            """Values that other packages derive from the dialect: `made[kind]` is `kind(dialect)`,
+            computed once."""
             ...
 
     def __post_init__(self) -> None:
@@ -295,8 +296,11 @@ class Dialect:
 
 
 class Made(dict[Any, Any]):
-    """Values by what made them of a dialect. They are looked up with every prompt, so the table is
-    the dialect's own: a cache of a function takes three times as long to ask."""
+    """Values that are derived from a dialect, by the functions that derive them.
+
+    They are looked up with every prompt, so the table is the dialect's own: a cache of a function
+    takes three times as long.
+    """
 
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
@@ -311,8 +315,11 @@ class Made(dict[Any, Any]):
 
 
 def _with_own(listed: Iterable[Special], own: Mapping[str, Special]) -> list[Special]:
-    """Tokens, with a dialect's own in the places of those that have their ids or, where they are
-    spelled in another way, V4's names; the others are put at the end."""
+    """Tokens, with a dialect's own among them.
+
+    Each replaces the token with its id or, if it is spelled in another way, with V4's name for it;
+    the others are put at the end.
+    """
     ids = {token.id: token for token in own.values()}
     ids.pop(None, None)
     placed = (ids.get(token.id) or own.get(token) or token for token in listed)
@@ -320,7 +327,7 @@ def _with_own(listed: Iterable[Special], own: Mapping[str, Special]) -> list[Spe
 
 
 def _unpickled(values: dict[str, Any]) -> Dialect:
-    """The dialect of these values: the very one, where a release has them."""
+    """The dialect of these values: the release itself, if one has them."""
     dialect = Dialect(**values)
     released = DIALECTS.get(dialect.name)
     return dialect if released is None or released != dialect else released
@@ -394,33 +401,33 @@ V3_2_SERVED = replace(
 )
 """The dialect "v3.2" as vLLM and SGLang write it: without the blank lines of the tools text."""
 SERVED_AS: Mapping[Dialect, Dialect] = MappingProxyType({V3_2: V3_2_SERVED})
-"""Releases of which servers have a spelling of their own that is no release."""
+"""Releases for which servers have a spelling of their own that is not a release."""
 
 _RELEASES = (V4, V4_0731, V4_VISION, V4_1, V4_1_1017, V3_2)
 _BY_NAME = {release.name: release for release in _RELEASES}
 DIALECTS: Mapping[str, Dialect] = MappingProxyType(_BY_NAME)
 """Every release of the format that is known, by its name."""
 DEFAULT = V4
-"""The dialect that is meant where none is named, and that of the bundled vocabulary."""
+"""The dialect that is used if none is named, and that of the bundled vocabulary."""
 
 # The names of checkpoints. A name may have owners, providers and folders before the version, and a
 # size, a date or a quantisation behind it; the last version in it counts. The minor number stands
-# behind a point or its substitutes (4.1, 4_1, 4p1), or alone behind a hyphen (4-1, but not 4-1m,
-# 4-4bit or 4-0731), or behind nothing (41, but not 40).
+# behind a point or its substitutes (4.1, 4_1, 4p1), or by itself behind a hyphen (4-1, but not
+# 4-1m, 4-4bit or 4-0731), or behind nothing (41, but not 40).
 # Patterns are compiled when the first name is read: few programs read one.
 _VERSION = (
     r"(?i)(?:deepseek(?:-ai)?|(?<![a-z])ds)[-_ ./:]*v"
     r"(?:(?P<short>[0-9])(?P<joined>[1-9])(?![0-9])|(?P<major>[0-9]+))"
     r"(?:[._p](?P<minor>[0-9]{1,2})(?![0-9])|-(?P<alone>[0-9])(?![0-9a-z])(?![-_ ]?bit))?"
 )
-# Of each version: since when there is which release, by the dates in names (sections 11 and 14). A
+# Version -> its releases, each with its first date, by the dates in names (sections 11 and 14). A
 # name without a date is of the first.
 _BY_VERSION: Mapping[tuple[int, int], tuple[tuple[tuple[int, int, int], Dialect], ...]] = {
     (3, 2): (((2025, 1, 1), V3_2),),
     (4, 0): (((2026, 4, 1), V4), ((2026, 7, 31), V4_0731)),
     (4, 1): (((2026, 9, 1), V4_1), ((2026, 10, 17), V4_1_1017)),
 }
-# V3.2-Exp had another format, and what was distilled from a model is another model.
+# V3.2-Exp had another format, and a model distilled from another is not that model.
 _DISTILLED = r"(?i)distill"
 _OTHER_FORMATS = {(3, 2): r"(?i)(?<![a-z])(?:exp(?![a-z])|experimental|distill)"}
 _VISION = r"(?i)(?<![a-z])vision"
@@ -429,14 +436,15 @@ _DATE = (
     r"(?i)(?<![0-9a-z])(?:(?P<year>(?:20)?2[0-9])[-_.]?)?"
     r"(?P<month>0[1-9]|1[0-2])[-_.]?(?P<day>0[1-9]|[12][0-9]|3[01])(?![0-9a-z])"
 )
-# Names of the official API that say no version, and what it serves under them today. OpenRouter's
-# end in `-latest`. Providers put their own names in front, and what they do with a model behind it.
+# Names of the official API without a version, and the releases it serves under them today.
+# OpenRouter's end in `-latest`. Providers put their own names in front, and behind it what they do
+# with a model.
 _SERVED_TODAY: Mapping[str, Dialect] = {"flash": V4_1_1017, "pro": V4_0731}
 _OFFICIAL_NAME = r"(?i)(?:.*/)?deepseek-(flash|pro)(?:-latest)?(?:[:@\[].*)?"
 
 
 def dialect_served_as(model: str) -> Dialect | None:
-    """The dialect that the official API serves today under a name that says no version."""
+    """The dialect that the official API serves today under a name without a version."""
     name = re.fullmatch(_OFFICIAL_NAME, model)
     return None if name is None else _SERVED_TODAY[name[1].lower()]
 
@@ -445,7 +453,7 @@ def dialect_for(model: str) -> Dialect:
     """The dialect that a model was trained on, from its name.
 
     `model` is a checkpoint's name, with or without its owner: "deepseek-ai/DeepSeek-V4.1". Raises
-    an `UnknownModel` where the name tells nothing.
+    an `UnknownModel` if the name does not tell the dialect.
     """
     dialect = _named_dialect(model) if isinstance(model, str) else None
     if dialect is None:
@@ -479,12 +487,12 @@ def _named_dialect(model: str) -> Dialect | None:
         return releases[0][1]
     year = int((date["year"] or "2026")[-2:]) + 2000
     when = (year, int(date["month"]), int(date["day"]))
-    # A date before the first one: of which year it is, the name does not say.
+    # A date before the first one: the name does not say its year.
     return next((release for since, release in reversed(releases) if when >= since), None)
 
 
 def dialect_named(name: str | Dialect) -> Dialect:
-    """The dialect itself, where a caller may give its name."""
+    """The dialect that a caller has given, by itself or by its name."""
     dialect = _BY_NAME.get(name) if isinstance(name, str) else None
     if dialect is None:
         if isinstance(name, Dialect):

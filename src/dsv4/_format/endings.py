@@ -1,6 +1,7 @@
-"""How a prompt ends, which is where the model's text begins.
+"""The end of a prompt, where the model's text begins.
 
-The encoder knows it and the parser needs it. Defined here, it lets neither import the other.
+The encoder knows it and the parser needs it. Because it is defined here, neither has to import the
+other.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Literal, TypeAlias
 from dsv4._format.frozen_class import NamedTuple
 
 EndingKind: TypeAlias = Literal["think", "answer", "task", "continue", "nothing"]
-"""What the model does next: it thinks; it answers; it carries out a quick-instruction task; it
+"""The model's next step: it thinks; it answers; it carries out a quick-instruction task; it
 continues a turn that the prompt left open; or nothing, because the prompt asks for nothing."""
 
 

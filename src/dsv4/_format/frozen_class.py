@@ -1,10 +1,10 @@
 """Frozen dataclasses without `dataclasses`, which takes longer to load than the encoder does, and
 named tuples without a look at their annotations, which `typing` compiles one by one.
 
-Type checkers see those of the standard library. When a program runs, `dataclass` makes of a class
-what `dataclasses.dataclass(frozen=True)` would make of it, for fields without options and classes
-without a base. The functions of `dataclasses` take its objects too: what they look for in a class
-is written when they do.
+Type checkers see those of the standard library. When a program runs, `dataclass` turns a class into
+the same as `dataclasses.dataclass(frozen=True)` does, for fields without options and classes
+without a base. The functions of `dataclasses` take its objects too: the attributes that they look
+for in a class are created when they do.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ else:
             return kind
 
     class NamedTuple(metaclass=_NamedTupleMaker):
-        """Makes a class with annotated fields one of tuples."""
+        """Turns a class with annotated fields into a named tuple."""
 
     def dataclass(*, frozen: bool) -> Callable[[type], type]:
-        """Makes a class with annotated fields one of frozen values."""
+        """Turns a class with annotated fields into a frozen dataclass."""
         assert frozen
         return _frozen_class
 
@@ -81,7 +81,7 @@ def _frozen_class(cls: type) -> type:
 
 
 def _initialise(self: Any, *values: Any, **named: Any) -> None:
-    """Takes the fields, in order or by name, and those that are missing from the class."""
+    """Sets the fields, given in order or by name, and takes missing ones from the class."""
     cls = type(self)
     names = cls.__match_args__
     arguments = dict(zip(names, values, strict=False))
@@ -90,7 +90,7 @@ def _initialise(self: Any, *values: Any, **named: Any) -> None:
     missing = [name for name in names if name not in arguments and not hasattr(cls, name)]
     if wrong or missing:
         raise TypeError(f"{cls.__qualname__}(): not expected: {wrong}, missing: {missing}")
-    # One by one, with the defaults: what stands in the class alone, or in a dict of its own, takes
+    # One by one, with the defaults: a value that only the class has, or a dict of its own, takes
     # several times as long to read, and dialects are read with every request.
     for name in names:
         object.__setattr__(self, name, arguments[name] if name in arguments else getattr(cls, name))
@@ -114,7 +114,7 @@ def _refuse(self: Any, name: str, *_: object) -> None:
 
 
 class _OnDemand:
-    """What `dataclasses` writes into its classes under `name`: taken from one with these fields."""
+    """An attribute that `dataclasses` gives to its classes: taken from one with the same fields."""
 
     def __init__(self, name: str) -> None:
         self._name = name

@@ -1,4 +1,4 @@
-"""How models misspell the markup of tool calls (docs/recovery.md, rules 1 and 13).
+"""Models' misspellings of the markup of tool calls (docs/recovery.md, rules 1 and 13).
 
 Facts only: the parser decides what is treated as markup where.
 """
@@ -7,27 +7,27 @@ from __future__ import annotations
 
 from dsv4._format import tokens
 
-# The word inside the DSML token, and what passes for the bars around it.
+# The word inside the DSML token, and characters that pass for the bars around it.
 WORD = "DSML"
 BAR = str(tokens.DSML)[0]
 BARS = "｜|‖│¦∣︱ǀ￨❘┃║⏐丨"
-# Characters that nobody sees, among the bars.
+# Invisible characters, among the bars.
 HIDING_MARK = "\U000f0001"  # of our own: see `_parse/respelling.py`
 ZERO_WIDTH = f"\u200b\u200c\u200d\u2060\ufeff{HIDING_MARK}"
-# What opens and closes a tag: ASCII, or full-width.
+# Brackets that open and close a tag: ASCII, or full-width.
 BRACKET, WIDE_BRACKET = "<", "＜"
 OPENING_BRACKETS = BRACKET + WIDE_BRACKET
 CLOSING_BRACKETS = ">＞"
 SLASHES = "/／"
-# What a tag may begin with: a bracket, or the DSML token that lost its bracket.
+# First characters of tags: a bracket, or that of a DSML token that lost its bracket.
 MARKS = (*OPENING_BRACKETS, BAR)
 EQUALS = "=＝"
-# How the names of tags end that stand around all parameters of a call.
+# Ends of the names of tags around all parameters of a call.
 PARAMETER_CONTAINERS = ("args", "arguments", "input", "params", "parameters")
-# How the names of wrappers end: other tags that begin as theirs do may be parameters.
+# Ends of the names of wrappers: other tags that begin like them may be parameters.
 WRAPPER_ENDS = ("call", "calls")
 
-# What a tag is, by the first letters of its name.
+# First letters of a tag's name, and the kind of the tag.
 PARAMETER_PREFIX = "par"
 TAG_PREFIXES: tuple[tuple[str, str], ...] = (
     ("tool", "wrapper"),
@@ -45,7 +45,7 @@ PLAIN_WRAPPER_END = "calls"
 PLAIN_CLOSES = frozenset({"invoke", "parameter", "tool_call", "tool_calls", "function_calls"})
 JSON_WRAPPERS = frozenset({"tool", "tool_call", "tool_calls", "function_call", "function_calls"})
 
-# What may stand around a name by mistake: one more quote, or the end of the tag inside the quotes.
+# Characters around a name by mistake: one more quote, or the end of the tag inside the quotes.
 AROUND_NAMES = "\"'“”‘’`\\=<>/ \t\r\n"
 # Attributes that hold the name of a tool or a parameter, the usual one first.
 NAME_ATTRIBUTES: dict[str, tuple[str, ...]] = {
@@ -56,13 +56,13 @@ NAME_ATTRIBUTES: dict[str, tuple[str, ...]] = {
 NEVER_ARGUMENTS = frozenset({"name", "tool", "string"})
 # Keys under which calls written as JSON have their arguments.
 JSON_ARGUMENTS = ("arguments", "parameters", "input")
-# Keys that say nothing about arguments.
+# Keys that have nothing to do with arguments.
 JSON_FRAME = frozenset({"name", "id", "type", "index"})
 # Attributes that an element named as a parameter may have.
 ELEMENT_ATTRIBUTES = frozenset({"string", "type", "value"})
 # A lone parameter of one of these names may hold all arguments.
 HOLDS_ALL = ("arguments", "input")
-# What the names in the prompt's own examples of calls begin with: V4, V3.2.
+# Beginnings of the names in the prompt's own examples of calls: V4, V3.2.
 EXAMPLE_NAMES = ("$TOOL_NAME", "$FUNCTION_NAME")
 
 # Tag names of releases: V4 and its revisions, V4.1, V3.2.
@@ -76,8 +76,8 @@ RELEASED_TAGS = frozenset(
     f"{slash}{tokens.DSML}{name}" for name in RELEASED_NAMES for slash in ("<", "</")
 )
 
-# Tokens that mean something in a completion, by what they are. A role token after EOS begins a
-# turn that the model made up.
+# Tokens with a meaning in a completion, their kinds, and whether they close. A role token after EOS
+# begins a turn that the model made up.
 _TOKENS: tuple[tuple[str, str, bool], ...] = (
     (str(tokens.EOS), "eos", False),
     (str(tokens.BOS), "bos", False),
@@ -89,7 +89,7 @@ _TOKENS: tuple[tuple[str, str, bool], ...] = (
     ("<｜tool▁call▁begin｜>", "native", False),
     ("<｜tool▁calls▁end｜>", "native", True),
 )
-# Those that are in the vocabulary: ordinary tokens that spell one of them have written text.
+# Those that are in the vocabulary: if ordinary tokens spell one of them, it is text.
 VOCABULARY_TOKENS = frozenset(spelling for spelling, _, _ in _TOKENS)
 COMPLETION_TOKENS: tuple[tuple[str, str, bool], ...] = (
     *_TOKENS,

@@ -1,4 +1,4 @@
-"""The fixed texts of prompts: those of the releases, and what servers add (docs/servers.md).
+"""The fixed texts of prompts: those of the releases, and those that servers add (docs/servers.md).
 
 The long ones are files beside this module, byte for byte as released.
 """
@@ -18,7 +18,7 @@ RECIPE_JSON_OBJECT = (
     "You are a helpful assistant designed to output JSON.\n"
     "## Response Format:\n\nReply with JSON object ONLY."
 )
-# What deepseek-recipe writes for an image: on V4, which has none, and on V4.1.
+# Texts that deepseek-recipe writes for an image: on V4, which has no images, and on V4.1.
 RECIPE_NO_IMAGE = "[Unsupported Image]"
 RECIPE_IMAGE = "<｜image｜>"
 
@@ -35,8 +35,8 @@ def read_text(name: str, module: str = __file__) -> str:
 
 
 def read_table(name: str, module: str) -> Any:
-    """What a JSON file beside a `module` holds."""
-    import json  # whoever only encodes reads none of these
+    """The value in a JSON file beside a `module`."""
+    import json  # encoding alone needs none of these files
 
     return json.loads(read_text(f"{name}.json", module))
 
@@ -55,14 +55,14 @@ DEVELOPER_MESSAGE = "\n\n# The user's message is: "
 
 @dataclass(frozen=True)
 class Texts:
-    """The words that every dialect writes around a caller's texts: V4's, where it does not say
-    otherwise. The white space between parts is the layout's."""
+    """The words that every dialect writes around a caller's texts: V4's, unless it says otherwise.
+    The white space between parts belongs to the layout."""
 
     # Around the result of a tool, and before a response format's schema (sections 4 and 5).
     result_start: str = tokens.RESULT_START
     result_end: str = tokens.RESULT_END
     response_format: str = RESPONSE_FORMAT
-    # Around the kind of a block that is no text and no image.
+    # Around the kind of a block that is neither text nor an image.
     unsupported_start: str = UNSUPPORTED[0]
     unsupported_end: str = UNSUPPORTED[1]
     # V3.2's: a developer's text, results, and each of them (section 11.4).

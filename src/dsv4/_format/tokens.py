@@ -16,7 +16,7 @@ from dsv4._format.frozen_class import cached_property, dataclass, fields_of
 class Special(str):
     """A special token of the vocabulary: a string with an id.
 
-    `id` is `None` where only the checkpoint tells it, as in V3.2.
+    `id` is `None` if only the checkpoint gives it, as in V3.2.
     """
 
     __slots__ = ("id",)
@@ -88,7 +88,7 @@ V4_1_RENAMED: tuple[Special, ...] = (
     Special("<|place_holder_mm_span_0442|>", 129279),
 )
 # V3.2 spells them as V4 does. Its vocabulary has other ids for some (section 11.6), which only the
-# checkpoint tells.
+# checkpoint gives.
 V3_2_TOKENS: tuple[Special, ...] = (
     *(BOS, EOS, USER, ASSISTANT),
     *(Special(token, None) for token in (THINK_START, THINK_END, DSML)),
@@ -102,7 +102,7 @@ _TASKS = ("action", "query", "authority", "domain", "title", "read_url")
 
 @dataclass(frozen=True)
 class Tokens:
-    """The special tokens that every dialect writes: V4's, where it does not say otherwise.
+    """The special tokens that every dialect writes: V4's, unless it says otherwise.
 
     The DSML token belongs to `Tags`; tokens for systems and images are fields of the dialect.
     """
@@ -115,7 +115,7 @@ class Tokens:
     think_end: Special = THINK_END
     latest_reminder: Special = LATEST_REMINDER
     extracted_url: Special = EXTRACTED_URL
-    # What a message's `task` writes.
+    # The tokens that a message's `task` writes.
     action: Special = ACTION
     query: Special = QUERY
     authority: Special = AUTHORITY
@@ -151,9 +151,9 @@ def spelled(tokens: Iterable[Special]) -> re.Pattern[str]:
 
 
 def markup(text: str, tokens: tuple[Special, ...] = V4_1_TOKENS) -> MarkupText:
-    """A text with the special tokens that it spells made real.
+    """A text in which spelled special tokens become real ones.
 
-    Only for the format's own words and for what a model wrote: never for a caller's text. No token
+    Only for the format's own words and for a model's text: never for a caller's text. No token
     overlaps another, so they may be looked for one by one, which needs no pattern to be compiled.
     """
     parts = [str(text)]
@@ -164,7 +164,7 @@ def markup(text: str, tokens: tuple[Special, ...] = V4_1_TOKENS) -> MarkupText:
 
 
 def _cut(part: str, token: Special) -> Iterator[str]:
-    """A part, cut where it spells a token. A part that is one is whole."""
+    """The pieces of a part, cut where it spells a token. A part that is a token stays whole."""
     if isinstance(part, Special):
         yield part
         return
