@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-# What draws a prompt, by the form that it gives it. The encoder cannot import it, because it is
-# made of prompts: `dsv4` puts it here.
+# Functions that draw a prompt, by the form of the result. The encoder cannot import them, because
+# they work on prompts: `dsv4` puts them here.
 views: dict[str, Callable[[Any], str]] = {}
 
 if TYPE_CHECKING:
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 else:
 
     class _OnDemand:
-        """A module that few programs need, and that takes as long to load as the encoder: loaded
-        when something in it is looked for. In annotations only `typing.get_type_hints` does."""
+        """A module that few programs need, and that takes as long to load as the encoder. It is
+        loaded when a name in it is looked up; for annotations only `typing.get_type_hints` does."""
 
         def __init__(self, name: str) -> None:
             self._name = name

@@ -1,7 +1,7 @@
 """Encoding from start to end.
 
 Checks the options, attaches the request's tools and response format to the first system message,
-decides what is dropped, runs the renderer of the layout, and opens the answer.
+decides which parts are dropped, runs the renderer of the layout, and opens the answer.
 """
 
 from __future__ import annotations
@@ -61,10 +61,10 @@ def render_conversation(
     effort: str,
     preamble: MessageFields | None = None,
 ) -> TurnWriter:
-    """Everything that follows `context`, in a renderer that holds the pieces and the images.
+    """The renderer of the text after `context`, which holds its pieces and images.
 
-    `effort` is the text for it. `preamble` holds the request's own tools and response format, where
-    no system message can take them.
+    `effort` is the text for the effort. `preamble` holds the request's own tools and response
+    format, if no system message can take them.
     """
     is_plain = not context and are_plain(messages)
     if not is_plain:
@@ -100,7 +100,7 @@ def render_conversation(
         return renderer
     except Error:
         raise
-    except Exception:  # the role is the one field that is taken for granted
+    except Exception:  # the role is the only field whose presence is not checked
         check_roles(messages, "messages", rules.known_roles_only)
         raise
 
@@ -126,7 +126,7 @@ def _last_user_turn(
 ) -> int:
     """The last user turn, before which reasoning is dropped (section 3, step 3).
 
-    -1 where nothing is dropped: with tools, or where it is in the context.
+    -1 if nothing is dropped: with tools, or if that turn is in the context.
     """
     if rules.shows_tools and (
         any_tools(messages, dialect.users_keep_tools)
@@ -166,7 +166,8 @@ def _render_after_context(
 
 
 def effort_text(effort: object, dialect: Dialect, rules: Conventions) -> str:
-    """docs/format.md, section 6. What is no effort of the dialect is an error in both modes."""
+    """The text of an effort (docs/format.md, section 6). One that the dialect does not have is an
+    error in both modes."""
     if effort is None:
         return dialect.efforts[None]
     # By exact type, because True would find 1.
@@ -180,11 +181,11 @@ def effort_text(effort: object, dialect: Dialect, rules: Conventions) -> str:
     raise OptionError(rules.effort_option, problem)
 
 
-# The options of a request, checked and put where the format wants them.
+# The options of a request, checked and put in the places that the format has for them.
 
 
 TOOL_CHOICES = ("auto", "none", "required")
-# Those with which the prompt opens no call.
+# Choices with which the prompt opens no call.
 _UNFORCED = ("auto", "none")
 _AUTO_CHOICE = ("auto", None)
 
@@ -213,12 +214,12 @@ def encode(
     - `effort`: how hard it thinks, by the names or numbers of the dialect.
     - `drop_thinking`: whether reasoning before the last user turn is left out.
     - `bos`: whether the prompt begins with BOS.
-    - `context`: messages that are in the prompt already; only what follows them is written.
+    - `context`: messages that are in the prompt already; only the text after them is written.
     - `dialect`: the release of the format, by name or as a `Dialect`.
     - `prefix`: the start of the answer, written after the header as the model's own text.
 
-    Returns a `Prompt`. Raises an `OptionError` for an option that is not what it should be, and an
-    `EncodeError` for a message that has no place in the format.
+    Returns a `Prompt`. Raises an `OptionError` for an option with a wrong type or value, and an
+    `EncodeError` for a message that the format cannot express.
     """
     if not thinking.__class__ is drop_thinking.__class__ is bos.__class__ is bool:
         raise _flag_error(thinking=thinking, drop_thinking=drop_thinking, bos=bos)
@@ -256,8 +257,8 @@ def _encode_with_options(
     options: tuple[bool, bool, bool, str],
     prefix: str,
 ) -> Prompt:
-    """The prompt of any request. `extras` are its tools and its response format, `options` what
-    `render_conversation` takes."""
+    """The prompt of any request. `extras` are its tools and its response format, `options` those
+    of `render_conversation`."""
     mode, tool = choice
     rules = NATIVE_WITHOUT_TOOLS if mode == "none" else NATIVE
     preamble = None
@@ -337,8 +338,8 @@ def _check_prefix(prefix: object, forced: bool) -> None:
 def read_tool_choice(tool_choice: object) -> tuple[str, str | None]:
     """A choice of tools: "auto", "none" or "required"; or "tool", and the name of the tool.
 
-    The name may be given as OpenAI does: `{"type": "function", "function": {"name": …}}`. So it
-    must be for a tool that has the name of a mode.
+    The name may be given as OpenAI does: `{"type": "function", "function": {"name": …}}`. A tool
+    that has the name of a mode must be given in this way.
     """
     if isinstance(tool_choice, str) and tool_choice:
         word = str.__str__(tool_choice)
@@ -361,7 +362,7 @@ def read_tool_choice(tool_choice: object) -> tuple[str, str | None]:
 def _request_extras(
     tools: Sequence[Any], response_format: object, dialect: Dialect
 ) -> dict[str, PrewrittenText]:
-    """What the request adds to the system message, by field, as it is written."""
+    """The texts that the request adds to the system message, by field."""
     extras: dict[str, PrewrittenText] = {}
     if tools:
         schemas = schemas_text(tools, NATIVE.named_tools, dialect.namespace_end, ("tools",))
@@ -373,7 +374,7 @@ def _request_extras(
 
 
 def maybe_response_schema(response_format: object) -> tuple[dict[str, Any], Location] | None:
-    """The JSON schema in OpenAI's `response_format`, or given as it is, and where it stands."""
+    """The JSON schema in OpenAI's `response_format`, or given by itself, and its location."""
     location: Location = ("response_format",)
     if response_format is None:
         return None
@@ -402,10 +403,10 @@ def _with_extras(
     context: Sequence[Any],
     dialect: Dialect,
 ) -> tuple[Sequence[Any], Sequence[Any], MessageFields | None]:
-    """The lists with the extras on the first system message; without one, the extras apart.
+    """The lists with the extras on the first system message; without one, the extras by themselves.
 
-    Where system messages have a token, a later one is no place for them: they would follow the
-    first turns. Then the extras are a system turn of their own, as deepseek-recipe has it.
+    If system messages have a token, a later one cannot take the extras: they would follow the first
+    turns. Then the extras are a system turn of their own, as in deepseek-recipe.
     """
     for name, index, fields in _systems(context, messages, dialect):
         listed = context if name == "context" else messages
@@ -421,7 +422,7 @@ def _with_extras(
 def _systems(
     context: Sequence[Any], messages: Sequence[Any], dialect: Dialect
 ) -> Iterator[tuple[str, int, MessageFields]]:
-    """The system messages that can carry extras, and where each stands."""
+    """The system messages that can carry extras, each with its list and index."""
     for name, listed in (("context", context), ("messages", messages)):
         for index, message in enumerate(listed):
             fields = message if message.__class__ is dict else as_message(message, (name, index))
@@ -463,9 +464,9 @@ def chosen_tool(
     messages: Sequence[Any],
     dialect: Dialect,
 ) -> str | None:
-    """A tool that must be called, named as the model sees it; None for any that there is.
+    """The tool that must be called, named as the model sees it; None if any tool will do.
 
-    Raises where there is no such tool.
+    Raises an `OptionError` if there is no such tool.
     """
     tools_there = [*tools, *(tool for _, tool in visible_tools(context, messages))]
     if name is None:
@@ -482,7 +483,7 @@ def chosen_tool(
 def visible_tools(
     context: Iterable[Any], messages: Iterable[Any]
 ) -> Iterator[tuple[Location, Any]]:
-    """The tools that messages bring, where the prompt shows them, and where they stand."""
+    """The tools that messages bring and the prompt shows, with their locations."""
     for name, listed in (("context", context), ("messages", messages)):
         for index, item in enumerate(listed):
             message = item if item.__class__ is dict else as_message(item, (name, index))
@@ -496,9 +497,9 @@ def _may_show_tools(role: object) -> bool:
 
 
 def _tool_names(tool: object, dialect: Dialect) -> Iterator[tuple[str, str]]:
-    """What a declared tool may be called by -> its name as the model sees it.
+    """The names by which a declared tool may be chosen, each with its name as the model sees it.
 
-    A tool that is wrong is left to whoever writes it.
+    A tool that is wrong has none: writing it raises the error.
     """
     try:
         fields, function = function_of(tool, True, ("tools",))
@@ -515,7 +516,7 @@ def _tool_names(tool: object, dialect: Dialect) -> Iterator[tuple[str, str]]:
 def _open_answer(
     flat: list[str], prefix: str, forced: bool, tool: str | None, dialect: Dialect
 ) -> None:
-    """Writes what the request gives of the answer: a prefix, or the opening of a call."""
+    """Writes the part of the answer that the request gives: a prefix, or the opening of a call."""
     ending = ending_of(flat)
     forced = forced and ending.kind == "answer"
     _check_prefix(prefix, forced)

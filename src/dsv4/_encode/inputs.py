@@ -1,4 +1,4 @@
-"""What callers pass in, normalised: messages to dicts, content to text and blocks.
+"""Normalises callers' values: messages to dicts, content to text and blocks.
 
 Dicts and lists are used as they are, without a copy. Objects that convert themselves (pydantic
 models, pandas rows, NumPy arrays, mappings) are converted once and never changed. Text that comes
@@ -18,23 +18,24 @@ from dsv4.errors import EncodeError, Location, OptionError, mismatch, refusal, s
 MessageFields: TypeAlias = dict[str, Any]
 
 _DICT = frozenset({dict})
-# By the first of these an object turns itself into a dict: `openai`, pandas; pydantic.
+# Methods by which an object turns itself into a dict, the first that it has: `openai` and pandas;
+# pydantic.
 _DICT_METHODS = ("to_dict", "model_dump")
 
 
 class SampledMessage(dict[str, Any]):
-    """A message's fields, with the turn as the model wrote it."""
+    """A message's fields, together with the turn as the model wrote it."""
 
     sampled: types.Sampled
 
 
 def maybe_dict(value: object) -> dict[str, Any] | None:
-    """The value as a dict, None if it is none and cannot turn itself into one."""
+    """The value as a dict, None if it is not one and cannot turn itself into one."""
     if type(value) is dict:
         return value
     if isinstance(value, type):
         return None
-    # Whatever goes wrong here is the object's own fault: then it is no dict.
+    # Whatever goes wrong here is the object's own fault: then it does not count as a dict.
     try:
         if isinstance(value, Mapping):
             return dict(value)
@@ -51,7 +52,7 @@ def maybe_dict(value: object) -> dict[str, Any] | None:
 
 
 def maybe_list(value: object) -> list[Any] | tuple[Any, ...] | None:
-    """The value as a list, None if it is none: a text and a mapping are not."""
+    """The value as a list, None if it is not one: texts and mappings are not."""
     if isinstance(value, (list, tuple)):
         return value
     if isinstance(value, (str, bytes, bytearray, memoryview, Mapping, type)):
@@ -69,13 +70,13 @@ def _tolist(value: object) -> object:
 
 
 def type_of(value: object) -> str:
-    """The `type` of a block, a choice or a format: empty if it has none, or one that is no text."""
+    """The `type` of a block, a choice or a format: empty if it is missing or not text."""
     kind = (maybe_dict(value) or {}).get("type")
     return kind if isinstance(kind, str) else ""
 
 
 def is_nonempty(value: object) -> bool:
-    """Whether there is something in a value: an array does not say so by itself."""
+    """Whether a value has elements: the truth value of an array does not tell."""
     try:
         return bool(value)
     except Exception:
@@ -83,7 +84,7 @@ def is_nonempty(value: object) -> bool:
 
 
 def as_list(value: object, location: Location, expected: str) -> Sequence[Any]:
-    """A caller's list, of which any iterable will do."""
+    """A caller's list, which may be any iterable."""
     if type(value) is list or type(value) is tuple:
         return value
     if not isinstance(value, (str, bytes, bytearray, Mapping)) and isinstance(value, Iterable):
@@ -95,7 +96,7 @@ def as_list(value: object, location: Location, expected: str) -> Sequence[Any]:
 
 
 def as_messages(messages: Sequence[Any], name: str) -> Sequence[MessageFields]:
-    """The messages as dicts. `name` is what the caller calls the list."""
+    """The messages as dicts. `name` is the caller's name for the list."""
     if _DICT.issuperset(map(type, messages)):
         return messages
     return [as_message(message, (name, n)) for n, message in enumerate(messages)]
@@ -104,13 +105,13 @@ def as_messages(messages: Sequence[Any], name: str) -> Sequence[MessageFields]:
 def as_inputs(messages: Sequence[MessageFields]) -> Sequence[types.MessageInput]:
     """Messages that are dicts already, for a `Request`.
 
-    A type checker does not see by a `dict[str, Any]` that it is a message.
+    A type checker does not know that a `dict[str, Any]` is a message.
     """
     return cast("Sequence[types.MessageInput]", messages)
 
 
 def check_roles(messages: Sequence[MessageFields], name: str, known_only: bool) -> None:
-    """Raises where a message has no role, or with `known_only` one that no release has."""
+    """Raises if a message has no role, or with `known_only` a role that no release has."""
     for n, message in enumerate(messages):
         role = message.get("role")
         if not isinstance(role, str) or (known_only and role not in ROLES):
@@ -128,12 +129,12 @@ def as_message(message: object, location: Location) -> MessageFields:
 
 
 def fields_of(message: object) -> MessageFields:
-    """The fields of a message, in whatever form it was given; none of what is no message."""
+    """The fields of a message in any form; an empty dict for anything that is not a message."""
     return maybe_dict(message.message if _is_sampled(message) else message) or {}
 
 
 def _is_sampled(message: object) -> TypeGuard[types.Sampled]:
-    # The many who pass dicts do not need the types.
+    # Callers that pass dicts, as most do, do not need the types.
     return type(message) is not dict and type(message) is types.Sampled
 
 
@@ -156,12 +157,12 @@ def unknown_role(
 # Content: a string, nothing, or a list of blocks.
 
 
-# The types of blocks that are images where the dialect has images.
+# The types of blocks that are images, if the dialect has images.
 IMAGE_TYPES = ("image_url", "image")
 DIALECTS_WITH_IMAGES = " or ".join(
     dialect.name for dialect in DIALECTS.values() if dialect.image_token is not None
 )
-# Where the source of a block of type "image" may stand, in the order of its record.
+# Fields that may hold the source of a block of type "image", in the order of its record.
 _IMAGE_SOURCES = ("source", "url", "data")
 
 
@@ -191,7 +192,7 @@ def _block_text(block: object, location: Location) -> str:
 class ContentBlock:
     """One block of a content list: its type, and its content.
 
-    The content of a text is the text, of a result what the tool gave, of others the block itself.
+    The content of a text is the text, of a result the tool's output, of others the block itself.
     `call_id` says which call a result answers.
     """
 
@@ -228,7 +229,7 @@ def _text_field(fields: MessageFields, location: Location) -> str:
 
 
 def image_record(block: MessageFields, location: Location) -> MessageFields:
-    """What `Prompt.images` holds of an image (docs/format.md, section 12.2)."""
+    """The record of an image in `Prompt.images` (docs/format.md, section 12.2)."""
     if block["type"] == "image_url":
         source = block.get("image_url")
         inside = maybe_dict(source)
@@ -250,15 +251,15 @@ def image_record(block: MessageFields, location: Location) -> MessageFields:
 # Texts that spell the image token, which would pass for images (docs/format.md, section 12.3).
 
 
-# A list, a result block in it, the result's list, a text block in that: what is nested deeper is
-# never written.
+# A list, a result block in it, the result's list, a text block in that: text that is nested deeper
+# is never written.
 _CONTENT_DEPTH = 4
 
 
 def refuse_image_text(
     image: str, messages: Sequence[MessageFields], name: str, reasoning_fields: Sequence[str]
 ) -> None:
-    """Raises where a text of the messages spells the token. `name` is the caller's for the list."""
+    """Raises if a text of the messages spells the token. `name` is the caller's for the list."""
     fields = ("content", "content_blocks", *reasoning_fields)
     for index, message in enumerate(messages):
         for field in fields:
@@ -278,7 +279,7 @@ def _contains_image_text(image: str, content: object) -> bool:
 
 
 def _written_texts(content: object, depth: int = _CONTENT_DEPTH) -> Iterator[str]:
-    """Every text in a content that is written, however it is given."""
+    """Every text of a content that is written, in whatever form the content is given."""
     if isinstance(content, str):
         yield str.__str__(content)
     elif content is None or not depth:

@@ -1,8 +1,8 @@
-"""`Prompt`, the result of encoding, and what it is made of: the format's own words as labelled
-strings (`Fragment`), the pieces, and turns as the model wrote them (`RawTurn`).
+"""`Prompt`, the result of encoding, and its parts: the format's own words as labelled strings
+(`Fragment`), the pieces, and turns as the model wrote them (`RawTurn`).
 
 Encoding is the hot path, so it only collects texts in one flat list. A `Fragment` in it knows its
-label, which message it opens and how to label the text after it. Pieces, endings and everything
+label, the message that it opens and the label of the text after it. Pieces, endings and everything
 else about a prompt are computed from that list on demand. docs/encoding.md lists the fields.
 """
 
@@ -19,7 +19,7 @@ from dsv4._format.frozen_class import NamedTuple, dataclass
 from dsv4._format.tokens import MarkupText, Special, Tokens, markup, spelled
 
 Origin: TypeAlias = Literal["template", "caller", "model"]
-"""Who wrote a text: the format's own words and tokens, the caller, or the model."""
+"""The author of a text: the format (its words and tokens), the caller, or the model."""
 Field: TypeAlias = Literal[
     "bos",
     "effort",
@@ -36,9 +36,9 @@ Field: TypeAlias = Literal[
     "task",
     "extracted_url",
 ]
-"""Which part of a message, or of the prompt, a text is."""
+"""The part of a message, or of the prompt, that a text is."""
 Label: TypeAlias = tuple[Origin, Field]
-# What a turn of the model's begins with.
+# The beginning of a turn of the model's.
 Begins: TypeAlias = Literal["reasoning", "answer"]
 
 # As a fragment's message: it belongs to the message that is being written.
@@ -46,12 +46,12 @@ SAME_MESSAGE = -1
 
 
 class Fragment(str):
-    """Text of the format's own.
+    """A text of the format's own.
 
     `parts` are its texts and special tokens, labelled `label`. Plain text after it is labelled
-    `announces`. It opens the message of the index `message`; None is no message, and
-    `SAME_MESSAGE` the one that is open. Where `begins` is given, the model's own text begins after
-    it. `ending` is how a prompt ends that ends with it.
+    `announces`. It opens the message of the index `message`; None stands for no message, and
+    `SAME_MESSAGE` for the open one. If `begins` is given, the model's own text begins after it.
+    `ending` is the ending of a prompt that ends with it.
     """
 
     __slots__ = ("_parts", "announces", "begins", "ending", "label", "message")
@@ -89,7 +89,7 @@ class Fragment(str):
         return self._parts
 
 
-# Fragments are made once for this many messages, and serve all prompts; for more, each time. A
+# Fragments for this many messages are created once, and serve all prompts; for more, each time. A
 # million messages must not leave a million fragments.
 _CACHED_OPENINGS = 4096
 
@@ -97,7 +97,7 @@ _CACHED_OPENINGS = 4096
 class Openings(dict[int | None, Fragment]):
     """A fragment for each message that it may open: `USER[3]` opens the message of index 3.
 
-    `listed` has those of the first messages, as far as they have been needed: see `first`.
+    `listed` has those of the first messages, as many as have been needed: see `first`.
     """
 
     def __init__(
@@ -135,9 +135,9 @@ class Openings(dict[int | None, Fragment]):
 class Piece(NamedTuple):
     """A stretch of the prompt that has one origin.
 
-    `text` is a `Special` where `special` is true. `origin` is "template", "caller" or "model".
-    `message` is the index in the caller's list, or None where it came from no message. `field` is
-    the part of the message: docs/encoding.md lists them.
+    `text` is a `Special` if `special` is true. `origin` is "template", "caller" or "model".
+    `message` is the index in the caller's list, or None if it came from no message. `field` is the
+    part of the message: docs/encoding.md lists them.
     """
 
     text: str
@@ -164,7 +164,7 @@ def pieces_of(flat: Iterable[str]) -> Iterator[Piece]:
 
 
 def ending_of(flat: Sequence[str]) -> Ending:
-    """What the last entries of a prompt ask for."""
+    """The ending that the last entries of a prompt give it."""
     last = flat[-1] if flat else ""
     if isinstance(last, Fragment) and (last.ending is not NOTHING or last.label[1] == "eos"):
         return last.ending
@@ -179,7 +179,7 @@ def ending_of(flat: Sequence[str]) -> Ending:
     return NOTHING
 
 
-# The format's own words: what the renderers write around the texts they are given.
+# The format's own words, which the renderers write around the texts they are given.
 
 
 BLANK_LINE = "\n\n"
@@ -194,8 +194,8 @@ REASONING_LABEL: Label = ("model", "reasoning")
 ANSWER_LABEL: Label = ("model", "content")
 CALLS_LABEL: Label = ("model", "tool_calls")
 
-# What opens a message where the format writes nothing. Those for what the model writes are for
-# answers without a header, and where the header does not tell.
+# Openings of messages for which the format writes nothing. Those for the model's text are for
+# answers without a header, and for answers whose header does not tell what begins.
 SYSTEM = Openings("", _HEADER, _CONTENT)
 REASONING = Openings("", REASONING_LABEL, begins="reasoning")
 ANSWER = Openings("", ANSWER_LABEL, begins="answer")
@@ -209,13 +209,13 @@ BETWEEN_MODEL_ITEMS = Fragment(BLANK_LINE, ANSWER_LABEL)
 BETWEEN_CALLS = Fragment("\n", CALLS_LABEL)
 
 
-# BOS, what opens a user's message, what asks for an answer, an answer's end, and what asks at the
-# end of all: without thinking, and with it.
+# BOS, the opening of a user's message, the header that asks for an answer, the answer's end, and
+# the header at the end of the prompt: without thinking, and with it.
 ChatFragments: TypeAlias = tuple[Fragment, Openings, Openings, Fragment, tuple[Fragment, Fragment]]
 
 
 class DialectFragments:
-    """What is written as a dialect spells it: `dialect.made[DialectFragments]`.
+    """The fragments that a dialect spells in its own way: `dialect.made[DialectFragments]`.
 
     Attributes of an object that has at most thirty are the fastest to read.
     """
@@ -225,14 +225,14 @@ class DialectFragments:
         self.bos = _fragment(own.bos, ("template", "bos"), message=None)
         self.user = Openings(own.user, _HEADER, _CONTENT)
         self.reminder = Openings(own.latest_reminder, _HEADER, _CONTENT)
-        # What the model writes to end its reasoning, and its turn.
+        # The tokens with which the model ends its reasoning, and its turn.
         self.reasoning_end = _fragment(own.think_end, REASONING_LABEL, ANSWER_LABEL)
         self.answer_end = _fragment(own.eos, ("model", "eos"))
-        # What asks for an answer: with the model's thinking first, or without. It opens the message
-        # that answers, or none where none does.
+        # The headers that ask for an answer: with the model's thinking first, or without. Each
+        # opens the message that answers, if there is one.
         self.ask_thinking = _asking(True, own.assistant, own.think_start)
         self.ask_answer = _asking(False, own.assistant, own.think_end)
-        # What asks for a task of the message that it opens.
+        # The tokens that ask for a task. Each opens the message that carries the task.
         self.ask_task = {
             task: Openings(token, _TASK, ending=Ending("task", task=task))
             for task, token in own.tasks.items()
@@ -257,13 +257,13 @@ class DialectFragments:
         self.name_end = _fragment(tags.name_end, CALLS_LABEL)
         self.invoke_close = Fragment(tags.invoke_close, CALLS_LABEL)
         system = dialect.system_token or ""
-        # Opens the prompt, before a system turn or the effort; and each later system turn.
+        # The opening of the prompt, before a system turn or the effort; and of later system turns.
         self.system_opening = Openings(system, _HEADER)
         self.later_system = Openings(system, _HEADER, _CONTENT)
         image = dialect.image_token or ""
         self.image = _fragment(image, ("template", "image"), _CONTENT)
         self.model_image = _fragment(image, ("template", "image"), ANSWER_LABEL)
-        # What the renderer's fast path writes chats with; None where it cannot.
+        # The fragments with which the renderer's fast path writes chats; None if it cannot.
         self.chat: ChatFragments | None = None
         writes_plainly = dialect.layout == "v4" and dialect.systems_ask == "never"
         if writes_plainly and not (dialect.system_token or dialect.image_text_refused):
@@ -272,7 +272,7 @@ class DialectFragments:
 
 
 class FragmentsV32:
-    """The same of what V3.2's layout alone has (docs/format.md, section 11.4)."""
+    """The same for fragments that only V3.2's layout has (docs/format.md, section 11.4)."""
 
     def __init__(self, dialect: Dialect) -> None:
         own, words = dialect.tokens, dialect.texts
@@ -281,7 +281,7 @@ class FragmentsV32:
         self.results_end = _fragment(words.results_end, _RESULT)
         self.one_result_start = Openings(words.one_result_start, _RESULT, _CONTENT)
         self.one_result_end = _fragment(words.one_result_end, _RESULT)
-        # What asks after results has no assistant token.
+        # The headers after results have no assistant token.
         self.think_after_results = _asking(True, own.think_start)
         self.answer_after_results = _asking(False, own.think_end)
 
@@ -289,7 +289,7 @@ class FragmentsV32:
 def _fragment(
     word: str, label: Label, announces: Label | None = None, message: int | None = SAME_MESSAGE
 ) -> Fragment:
-    """A fragment of one token, or of one text, in which none is looked for."""
+    """A fragment of one token, or of one text, which is not searched for tokens."""
     return Fragment(MarkupText((word,)), label, announces, message)
 
 
@@ -317,12 +317,12 @@ def forced_call(dialect: Dialect, name: str | None) -> Fragment:
     return Fragment(MarkupText(opening), ("template", "tool_calls"), CALLS_LABEL)
 
 
-# Assistant turns as the model wrote them (`Sampled`), and what the prompt shows of them.
+# Assistant turns as the model wrote them (`Sampled`), and the parts that the prompt shows.
 
 
 @dataclass(frozen=True)
 class RawTurn:
-    """What was sampled, and its place in the prompt.
+    """A sampled turn, and its place in the prompt.
 
     `reasoned` says whether the message as it was read has reasoning, `thinks` whether the format
     shows reasoning here, `closes` whether the turn ends with EOS even if the model wrote none;
@@ -337,19 +337,19 @@ class RawTurn:
 
     @property
     def text(self) -> str | None:
-        """What is shown of the model's text. None where only the message as it was read tells."""
+        """The part of the model's text that is shown. None if only the message as read gives it."""
         if self.sampled.text is None:
             return None
         text = str.__str__(self.sampled.text)
         think_end = self.tokens.think_end
         if self.thinks or not self._began_thinking(text.startswith(think_end)):
             return text
-        # The reasoning is dropped. If it was never ended, nobody knows by the text what is left.
+        # The reasoning is dropped. If it was never ended, the text does not say what is left.
         _, ended, rest = text.partition(think_end)
         return rest if ended else None
 
     def ids(self, think_end: int, eos: int) -> list[int] | None:
-        """The same of the ids, given those of the two tokens that matter."""
+        """The same for the ids, given those of the two tokens that matter."""
         if self.sampled.ids is None:
             return None
         ids = list(self.sampled.ids)
@@ -368,7 +368,7 @@ class RawTurn:
         return self.reasoned or begins_with_its_end
 
     def entries(self, index: int | None, dialect: Dialect) -> Iterator[str]:
-        """The turn as entries of a prompt: what it spells of special tokens is real."""
+        """The turn as entries of a prompt: special tokens that it spells are real."""
         text = self.text or ""
         reasoned = self._began_thinking(text.startswith(self.tokens.think_end))
         return _model_entries(text, reasoned, self.thinks, self.closes, index, dialect)
@@ -402,7 +402,7 @@ def _model_fragment(text: str, label: Label, dialect: Dialect) -> Fragment:
 
 
 def _start_of_calls(text: str, dsml: str) -> int:
-    """Where the markup of calls begins: at its first token, with the line that it opens."""
+    """The start of the markup of calls: its first token, with a bracket and blank line before."""
     at = text.find(dsml)
     if at < 0:
         return len(text)
@@ -415,13 +415,13 @@ def prefix_entries(prefix: str, thinks: bool, dialect: Dialect) -> Iterator[str]
     return _model_entries(prefix, thinks, thinks, False, None, dialect)
 
 
-# What the format leaves out of a prompt, and by which rule (docs/encoding.md).
+# Parts that the format leaves out of a prompt, and the rules for them (docs/encoding.md).
 
 
 OmissionRule: TypeAlias = Literal[
     "old_reasoning",  # it comes before the last user turn, and nothing keeps it
     "chat_mode",  # there is no reasoning without thinking
-    "task_answer",  # what answers a task has no reasoning
+    "task_answer",  # the answer to a task has no reasoning
     "vanished",  # the role does not stay before the last user turn
     "joined",  # the message joined a user turn, which keeps the fields of its first message
     "not_asked",  # the task is followed by something that does not answer it
@@ -429,7 +429,7 @@ OmissionRule: TypeAlias = Literal[
     "unseen_block",  # a block that is neither text nor an image, on another role than a user's
     "unread",  # the format has no use for this field on this role
 ]
-"""Why something is not in the prompt."""
+"""The reason why something is not in the prompt."""
 
 
 class Omission(NamedTuple):
@@ -453,9 +453,9 @@ class Prompt:
     `text`, or `str(prompt)`, is the exact text. `dialect` is the release that it is written in,
     `images` are the records of the images in it, in order, and `sampled` the turns in it whose ids
     are known, by message. Two prompts are equal if they have the same pieces, dialect, images and
-    sampled turns. `flat` is what the text is the join of: texts, special tokens, and fragments that
-    know what they are; `dropped` what was left out, or a function that finds it out. `image_sizes`
-    are width and height of each image; without them, they are read from the images themselves.
+    sampled turns. `flat` are the strings of which the text is the join: texts, special tokens, and
+    labelled fragments; `dropped` are the parts left out, or a function that finds them. With
+    `image_sizes`, width and height of each image are given; else they are read from the images.
     """
 
     __slots__ = (
@@ -492,8 +492,8 @@ class Prompt:
         return str(self)
 
     def continued(self, *flat: str) -> Prompt:
-        """The prompt with `flat`, texts and special tokens, at its end: what the model has said so
-        far, and goes on with."""
+        """The prompt with `flat`, texts and special tokens, at its end: the text of the model so
+        far, with which it goes on."""
         shared = (self.dialect, self.images, self.dropped, self.sampled, self._image_sizes)
         return Prompt([*self._flat, *flat], *shared)
 
@@ -527,14 +527,14 @@ class Prompt:
 
     @property
     def ending(self) -> Ending:
-        """How the prompt ends: what the model does next, and the text of a turn left open."""
+        """The ending of the prompt: the model's next step, and the text of a turn left open."""
         return ending_of(self._flat)
 
     @property
     def dropped(self) -> tuple[Omission, ...]:
-        """All that the format left out: (message, field, rule), in the order of the messages.
+        """Everything that the format left out: (message, field, rule), in the messages' order.
 
-        Ask before you change the messages: it is found out by reading them once more.
+        Read this before you change the messages: it is computed by reading them once more.
         """
         if callable(self._dropped):
             self._dropped = self._dropped()
@@ -542,25 +542,25 @@ class Prompt:
 
     @property
     def image_grids(self) -> list[image_grid.ImageGrid | None]:
-        """The cells and tokens of each image, None where its size is not known.
+        """The cells and tokens of each image, None if its size is not known.
 
-        The size is known where the image's record has its bytes, and they are those of a picture.
-        In "v4-vision", `tokens` also depend on what stands before the image: see `Tokenizer.count`.
+        The size is known if the image's record has its bytes, and they are those of a picture. In
+        "v4-vision", `tokens` also depend on the text before the image: see `Tokenizer.count`.
         """
         return image_grid.grids_of(self._known_sizes(), self.dialect)
 
     def with_image_size(self, width: int, height: int) -> Prompt:
         """The same prompt, in which every image whose size is not known has `width` and `height`.
 
-        For counting before the images are there. Raises an `OptionError` for no size of an image.
+        For counting before the images are there. Raises an `OptionError` for an impossible size.
         """
         image_grid.image_grid(width, height)
         return self.with_image_sizes(lambda _: (width, height))
 
     def with_image_sizes(self, size_of: Callable[[Any], tuple[int, int] | None]) -> Prompt:
-        """The same prompt, in which images whose size is not known have the one of `size_of`.
+        """The same prompt, in which images whose size is not known have the one from `size_of`.
 
-        It is called with the record of the image, and may give None.
+        It is called with the record of the image, and may return None.
         """
         pairs = zip(self._known_sizes(), self.images, strict=True)
         sizes = [size_of(record) if size is None else size for size, record in pairs]
@@ -582,9 +582,9 @@ class Prompt:
         return self._pieces
 
     def runs(self) -> Iterator[tuple[str, Special | None]]:
-        """The text between special tokens, all of it in one, and the token after it.
+        """Each text between special tokens as one string, and the token after it.
 
-        This is what a tokenizer may see: pieces of text by themselves would give other ids.
+        A tokenizer has to see these runs: pieces of text by themselves would give other ids.
         """
         run: list[str] = []
         for entry in self._flat:
@@ -598,9 +598,9 @@ class Prompt:
 
     @property
     def special_text(self) -> list[tuple[int, int]]:
-        """Where caller's or model's text spells a special token of the dialect: (start, end) pairs.
+        """Places where ordinary text spells a special token of the dialect: (start, end) pairs.
 
-        Such text is no token: it is looked for in runs of text between the real ones.
+        Such text is not a token: it is looked for in runs of text between the real ones.
         """
         spelling = self.dialect.made[_spelling]
         places: list[tuple[int, int]] = []
@@ -620,19 +620,20 @@ def _spelling(dialect: Dialect) -> Any:
     return spelled(dialect.special_tokens)
 
 
-# Other ends of a prompt than the one that the format gives it.
+# Prompts with another ending than the format gives them.
 
 
 def without_final_header(prompt: Prompt) -> Prompt:
     """The prompt without the header of an answer that is still to come.
 
-    A task's token, which asks too, stays: the caller gave it.
+    A task's token, which also asks for an answer, stays: the caller gave it.
     """
     return prompt._cut(-1) if prompt.ending.kind in ("think", "answer") else prompt
 
 
 def maybe_open_reasoning(prompt: Prompt) -> Prompt | None:
-    """The prompt up to the end of the last turn's reasoning, which stays open. None without any."""
+    """The prompt up to the end of the last turn's reasoning, which stays open. None if there is no
+    reasoning."""
     entries = prompt._flat
     for at in range(len(entries) - 1, -1, -1):
         entry = entries[at]
@@ -644,11 +645,11 @@ def maybe_open_reasoning(prompt: Prompt) -> Prompt | None:
     return None
 
 
-# A prompt from its tokens, which nobody encoded here.
+# A prompt from its tokens, which was not encoded here.
 
 
 def prompt_from_tokens(parts: Iterable[str], dialect: Dialect) -> Prompt:
-    """The prompt of special tokens and of texts, in which nothing is one.
+    """The prompt of these parts: special tokens, and texts, in which nothing is a token.
 
     It knows no messages: all of its pieces are the template's or the caller's. `decode` reads it.
     """

@@ -14,7 +14,7 @@ from dsv4._format.dialects import Dialect
 from dsv4.errors import EncodeError
 
 _ASKING = ("user", "developer")
-# What stays before the last user turn, with dropping on.
+# Roles whose messages stay before the last user turn, with dropping on.
 _SURVIVING_ROLES = ("system", "user", "assistant", "tool")
 
 
@@ -25,8 +25,8 @@ _IndexedMessage: TypeAlias = tuple[int, MessageFields]
 class RendererV32(TurnWriter):
     """Writes messages to `flat`, in V3.2's layout.
 
-    `context` is what is in the prompt already: only `messages` are written. With `dropping`,
-    developer turns before the last user turn vanish.
+    `context` is in the prompt already: only `messages` are written. With `dropping`, developer
+    turns before the last user turn are left out.
     """
 
     def __init__(
@@ -51,14 +51,14 @@ class RendererV32(TurnWriter):
         self._last = _last_asking(self._turns)
 
     def start(self, bos: bool, preamble: MessageFields | None) -> None:
-        """What stands before the first turn; `preamble` as for V4's renderer."""
+        """Writes the text before the first turn; `preamble` as for V4's renderer."""
         if bos:
             self.flat.append(self.words.bos)
         if preamble is not None:
             self._extras(preamble, ())
 
     def render(self, count: float = float("inf")) -> None:
-        """The turns that are new: all of them, or the first `count`."""
+        """Writes the turns that are new: all of them, or the first `count`."""
         if self._vanished and self.messages and self.rules.context_dropped_alone:
             problem = "found a turn that vanishes before the last user turn, expected none: the"
             raise EncodeError(("messages",), f"{problem} released function counts wrongly then")
@@ -68,7 +68,7 @@ class RendererV32(TurnWriter):
         for place, (index, message) in enumerate(self._turns):
             if message["role"] == "tool":
                 results += 1
-                if results > place > 0:  # only the first of all may do without its calls before it
+                if results > place > 0:  # only the very first result may lack its calls
                     caller = {}
             else:
                 caller, results = message, 0
@@ -76,7 +76,7 @@ class RendererV32(TurnWriter):
                 self._turn(place, index, message, caller, results)
 
     def omissions(self) -> tuple[fragments.Omission, ...]:
-        """What was left out of the prompt."""
+        """The parts that were left out of the prompt."""
         shown_from = self._turns[self._last][0] if self._last >= 0 else -1
         return omissions_v32(
             self.messages,
@@ -111,7 +111,7 @@ class RendererV32(TurnWriter):
             raise inputs.unknown_role(role, ("messages", index, "role"), self.dialect.roles)
 
     def _check_tools(self, message: MessageFields, index: int) -> None:
-        """Tools must be right even where they are not written."""
+        """Checks tools, which must be right even if they are not written."""
         tools = message.get("tools")
         if inputs.is_nonempty(tools) and message["role"] not in ("system", "developer"):
             location = ("messages", index, "tools")
@@ -126,7 +126,7 @@ class RendererV32(TurnWriter):
         self.flat.append(asks[self._answer_after(place)])
 
     def _answer_after(self, place: int) -> int | None:
-        """The index of the message that answers what is asked at a place, if there is one."""
+        """The index of the message that answers the turn at a place, if there is one."""
         if place + 1 == len(self._turns):
             return None
         at, message = self._turns[place + 1]
@@ -165,7 +165,7 @@ class RendererV32(TurnWriter):
     def _result(
         self, message: MessageFields, index: int, place: int, caller: MessageFields, count: int
     ) -> None:
-        """The result number `count` after the calls of `caller`, in a block with the others."""
+        """Writes result number `count` after the calls of `caller`, in a block with the others."""
         is_caller = caller.get("role") == "assistant" or place == 0
         calls = len(inputs.maybe_list(caller.get("tool_calls")) or ()) if is_caller else 0
         if count > calls:
@@ -191,6 +191,6 @@ def _last_asking(turns: Sequence[_IndexedMessage]) -> int:
 
 
 def _vanishes(message: MessageFields, rules: Conventions) -> bool:
-    """Whether a turn before the last user turn goes. The native API refuses unknown roles."""
+    """Whether a turn before the last user turn vanishes. The native API refuses unknown roles."""
     role = message["role"]
     return role not in _SURVIVING_ROLES and (role == "developer" or not rules.known_roles_only)

@@ -52,7 +52,7 @@ from dsv4._encode.turns import (
 from dsv4._format.dialects import ROLES, Dialect
 from dsv4.errors import EncodeError, Location, mismatch
 
-# A part of a user turn: where it belongs among the results, None for all else; the index of its
+# A part of a user turn: its rank among the results, None for all other parts; the index of its
 # message, its type, its content, its place in the message.
 _UserTurnBlock: TypeAlias = tuple[int | None, int, str, Any, Location]
 _CONTENT: Location = ("content",)
@@ -64,23 +64,23 @@ NEVER_SHOWN = float("inf")
 class RendererV4(TurnWriter):
     """Writes messages to `flat`, and the images among them to `images`.
 
-    What it must know beforehand, section 3 decides:
+    These must be known beforehand (section 3):
 
-    - `shown_from`: turns at or after this index think aloud;
+    - `shown_from`: turns at or after this index show their reasoning;
     - `vanishing_before`: messages before this index are dropped if their role does not
       survive dropping;
-    - `first`: the first turn of the whole conversation that stays, None where that is in a context
-      or is no message of the caller's;
+    - `first`: the first turn of the whole conversation that stays, None if that is in a context or
+      is not a message of the caller's;
     - `calls_before`, `task_before`: the calls that results may answer before there are any here,
       and the task of the turn before the first one here, whose question is in the prompt already.
 
     Indices are those of the caller's messages.
     """
 
-    # What a turn leaves for the next. Whether it asks for thoughts, or for an answer without; None
-    # if for nothing.
+    # State that a turn leaves for the next. Whether it asks for reasoning, or for an answer without
+    # it; None if it asks for nothing.
     _asks: bool | None = None
-    # The message that carries the task, None where the context has asked already.
+    # The message that carries the task, None if the context has asked already.
     _tasked: int | None = None
 
     def __init__(
@@ -103,10 +103,10 @@ class RendererV4(TurnWriter):
         self._last_calls = calls_before
 
     def start(self, bos: bool, effort: str = "", preamble: MessageFields | None = None) -> None:
-        """What stands before the first turn of the whole conversation.
+        """Writes the text before the first turn of the whole conversation.
 
-        `preamble` holds the request's own tools and response format, where no system message can
-        take them: they are a system turn without a text.
+        `preamble` holds the request's own tools and response format, if no system message can take
+        them: they are a system turn without a text.
         """
         flat, first = self.flat, self.first
         if bos:
@@ -125,7 +125,7 @@ class RendererV4(TurnWriter):
             self._extras(preamble, ())
 
     def render(self, start: int = 0, ends_asking: bool = True) -> None:
-        """Every turn from the message `start` on, and what comes between turns.
+        """Writes every turn from the message `start` on, and the transitions between turns.
 
         This loop is the hot path: turns of one plain text of a user or a tool are written here.
         `ends_asking` says whether the last turn's transition is written: it is not before a turn
@@ -169,7 +169,7 @@ class RendererV4(TurnWriter):
             self._transition(None)
 
     def _transition(self, answer: int | None) -> None:
-        """What stands between the turn before and the message `answer`, or the prompt's end."""
+        """Writes the text between the turn before and the message `answer`, or the prompt's end."""
         if self._task is not None:
             self._write_task(self._task, self._tasked, answer)
         elif self._asks is not None:
@@ -179,7 +179,7 @@ class RendererV4(TurnWriter):
     # Appending twice takes less time than adding a pair.
 
     def _answer(self, content: object, message: MessageFields, index: int) -> None:
-        """A turn of the assistant, and the transition before it."""
+        """Writes a turn of the assistant, and the transition before it."""
         flat, asks, task = self.flat, self._asks, self._task
         if task is not None:
             self._write_task(task, self._tasked, index)
@@ -210,7 +210,7 @@ class RendererV4(TurnWriter):
             self._task = None
 
     def _system(self, content: object, message: MessageFields, index: int) -> None:
-        """A turn of the system."""
+        """Writes a turn of the system."""
         if self.dialect.systems_ask == "never" and self.dialect.system_token is None:
             self.flat.append(SYSTEM[index])
             self._asks = None
@@ -225,7 +225,7 @@ class RendererV4(TurnWriter):
         self._task, self._tasked = message.get("task"), index
 
     def omissions(self) -> tuple[Omission, ...]:
-        """What was left out of the prompt."""
+        """The parts that were left out of the prompt."""
         return omissions(
             self.messages,
             self.dialect,
@@ -238,7 +238,7 @@ class RendererV4(TurnWriter):
     # Turns of the system, of developers, reminders, and of roles that the format does not know.
 
     def _system_opening(self, index: int) -> bool | None:
-        """Opens a system turn. Returns whether it asks for thoughts, None if it does not ask."""
+        """Opens a system turn. Returns whether it asks for reasoning, None if it does not ask."""
         dialect, is_first = self.dialect, index == self.first
         plain = dialect.system_token is None or is_first
         opening = SYSTEM if plain else self.words.later_system
@@ -248,7 +248,7 @@ class RendererV4(TurnWriter):
         return index >= self.shown_from
 
     def _other(self, role: str, content: object, message: MessageFields, index: int) -> None:
-        """A turn of a developer, or a reminder, which stands behind the transition."""
+        """Writes a turn of a developer, or a reminder, which stands behind the transition."""
         if role not in ("latest_reminder", "developer") or role not in self.dialect.roles:
             raise unknown_role(role, ("messages", index, "role"), self.dialect.roles)
         if role == "latest_reminder":
@@ -273,7 +273,7 @@ class RendererV4(TurnWriter):
     # Tasks.
 
     def _write_task(self, task: object, tasked: int | None, answer: int | None) -> None:
-        """What a task of the message `tasked` asks (section 7) of the message `answer`."""
+        """Writes the question of a task (section 7): `tasked` carries it, `answer` answers it."""
         if tasked is None:
             return
         tasks = self.words.ask_task
@@ -298,7 +298,7 @@ class RendererV4(TurnWriter):
     # User turns.
 
     def _merged_turn(self, message: MessageFields, start: int) -> int:
-        """A turn of users and tools, from its first message on. Returns where the next begins."""
+        """Writes a turn of users and tools, from its first message on. Returns the next's start."""
         stop = turn_stop(self.messages, start)
         self._task = message.get("task") if message["role"] == "user" else None
         self._tasked = start
@@ -307,7 +307,7 @@ class RendererV4(TurnWriter):
         return stop
 
     def _user_turn(self, start: int, stop: int) -> None:
-        """A user turn of the messages from `start` to `stop`."""
+        """Writes a user turn of the messages from `start` to `stop`."""
         flat, words, is_first = self.flat, self.words, True
         flat.append(words.user[start])
         blocks = self._sorted_blocks(start, stop)
@@ -337,7 +337,7 @@ class RendererV4(TurnWriter):
         """The blocks of a user turn, results in the order of their calls (section 3, step 2)."""
         blocks: list[_UserTurnBlock] = []
         calls, lists = self._last_calls, self.dialect.lists_are_blocks
-        # One call orders nothing: its place is the one that unknown ids have too.
+        # A single call puts nothing in order: unknown ids have the same place.
         places = call_places(calls) if calls is not None and len(calls) > 1 else {}
         for index in range(start, stop):
             message = self.messages[index]
@@ -356,7 +356,7 @@ class RendererV4(TurnWriter):
         return blocks
 
     def _result(self, content: object, index: int, place: Location) -> None:
-        """What a tool gave, where that is not simply text."""
+        """Writes a tool's result that is not simply text."""
         location = ("messages", index, *place)
         if len(place) > 1:  # a block of a user's list: its content is inside
             location = (*location, "content")
@@ -392,8 +392,8 @@ class RendererV4(TurnWriter):
     # Turns as they were sampled.
 
     def _sampled_turn(self, message: SampledMessage, index: int, thinks: bool) -> bool:
-        """Writes a turn as the model wrote it. False where only the message as it was read tells,
-        or the ids: then it is written like any other."""
+        """Writes a turn as the model wrote it. False if its text does not say what to show: then it
+        is written like any other, from the message as it was read."""
         field, other = self.rules.reasoning_fields
         reasoned = is_nonempty(message.get(field)) or is_nonempty(message.get(other))
         closes, own = self._closes(message), self.dialect.tokens
@@ -413,8 +413,8 @@ class RendererV4(TurnWriter):
 def _blocks_given(message: MessageFields, content: object) -> Any:
     """The content of a message that has `content_blocks` (section 12.1).
 
-    They take the place of a user's content, and of a list on any role; beside the text of another
-    role they are not written.
+    They replace a user's content, and a list on any role; beside the text of another role they are
+    not written.
     """
     if isinstance(content, str) and message["role"] != "user":
         return content
@@ -424,7 +424,7 @@ def _blocks_given(message: MessageFields, content: object) -> Any:
 def _listed_blocks(
     message: MessageFields, index: int, places: dict[Any, int]
 ) -> Iterator[_UserTurnBlock]:
-    """The blocks of a user message, where a list is blocks."""
+    """The blocks of a user message, if lists are blocks in the dialect."""
     field = block_field(message)
     content = message.get(field)
     listed = maybe_list(content)
@@ -438,7 +438,7 @@ def _listed_blocks(
 
 
 def _user_block(item: object, location: Location) -> ContentBlock:
-    """An item of a user's list, where that is blocks: nothing but a block will do."""
+    """An item of a user's list, if lists are blocks: it has to be a block."""
     if isinstance(item, str):
         raise EncodeError(location, mismatch(item, 'a block such as {"type": "text"}'))
     block = read_block(item, location)
@@ -453,7 +453,7 @@ def maybe_plain_chat(  # noqa: C901, PLR0912 - one walk, on the hot path
     """The pieces of a plain chat whose old reasoning is not shown. None for anything else.
 
     A plain chat is an optional system message, then users and assistants in turn, a user last.
-    Every message is a dict with `role` and `content`, which is a text; an assistant's may also have
+    Every message is a dict with `role` and `content`, which is text; an assistant's may also have
     `reasoning_content`, which is dropped. This takes half the time of the renderer.
     """
     words = dialect.made[DialectFragments].chat
@@ -504,6 +504,6 @@ def maybe_plain_chat(  # noqa: C901, PLR0912 - one walk, on the hot path
 def plain_chat_omissions(
     messages: Sequence[Any], dialect: Dialect, thinking: bool
 ) -> tuple[Omission, ...]:
-    """What the prompt of a chat does not show: reasoning."""
+    """The reasoning, which the prompt of a plain chat does not show."""
     last = len(messages) - 1
     return omissions(messages, dialect, NATIVE, last if thinking else NEVER_SHOWN, last, None)

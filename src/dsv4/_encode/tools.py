@@ -1,5 +1,5 @@
-"""Tools and tool calls as the prompt shows them: schemas, namespaces, parameters, JSON as the
-format writes it (docs/format.md, sections 2, 4, 5 and 13), and a cache of the texts written.
+"""Tools and tool calls as the prompt shows them: schemas, namespaces, parameters, JSON in the
+format's spelling (docs/format.md, sections 2, 4, 5 and 13), and a cache of the texts written.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _V = TypeVar("_V", bound=str)
 # A text of the prompt takes two bytes a character, or four where one is beyond U+FFFF: so this is
 # 32 MiB for most, and 64 MiB at worst.
 DEFAULT_CACHE_CHARACTERS = 16_777_216
-# What a text costs besides its characters, in characters: or strings of nothing would be free.
+# The cost of a text besides its characters, in characters: else empty strings would be free.
 _OVERHEAD = 256
 
 
 class CacheSegment(Generic[_V]):
-    """Texts of one kind, by what they were written for."""
+    """Texts of one kind, by the values that they were written for."""
 
     __slots__ = ("__weakref__", "_cache", "texts")
 
@@ -50,8 +50,8 @@ class CacheSegment(Generic[_V]):
 class TextCache:
     """Segments of texts, bounded by the number of characters in all of them.
 
-    A cache that is full is emptied: what is in use is soon there again, and a lookup costs no more
-    than a look into a dict.
+    A cache that is full is emptied: texts in use are soon there again, and a lookup costs no more
+    than one in a dict.
     """
 
     def __init__(self, characters: int) -> None:
@@ -95,8 +95,8 @@ TEXT_CACHE = TextCache(DEFAULT_CACHE_CHARACTERS)
 def set_cache_size(characters: int) -> None:
     """Bounds the cache of the texts of tools and arguments, and empties it.
 
-    `characters` counts the cached texts, what they were written for, and a little for each; 0
-    switches the cache off. The default is 16,777,216. Prompts are the same with any size.
+    `characters` counts the cached texts, the values that they were written for, and a little for
+    each; 0 switches the cache off. The default is 16,777,216. Prompts are the same with any size.
     Raises an `OptionError` for anything but a whole number that is not negative.
     """
     if characters.__class__ is not int or characters < 0:
@@ -105,7 +105,7 @@ def set_cache_size(characters: int) -> None:
 
 
 def _jsonable(value: object) -> object:
-    """What JSON has for a value of another type: objects, arrays, and single numbers of numpy."""
+    """The JSON equivalent of a value of another type: an object, an array, or a NumPy scalar."""
     for plain in (maybe_dict(value), maybe_list(value), _maybe_scalar(value)):
         if plain is not None:
             return plain
@@ -113,7 +113,7 @@ def _jsonable(value: object) -> object:
 
 
 def _maybe_scalar(value: Any) -> int | float | str | None:
-    """What a single number of NumPy, or of a library like it, holds."""
+    """The Python value in a scalar of NumPy, or of a library like it."""
     try:
         scalar = value.item() if hasattr(value, "dtype") else None
     except Exception:  # the object's own fault
@@ -126,10 +126,10 @@ _encoder = json.JSONEncoder(ensure_ascii=False, default=_jsonable)
 
 
 def _fast_encode(encoder: json.JSONEncoder) -> Callable[[object], str]:
-    """What `encoder.encode` does, without its preparations, which take longer than a short list.
+    """The same as `encoder.encode`, without its preparations, which take longer than a short list.
 
-    They are the making of an engine in C, and here one serves for all. It must not look for circles
-    then, or threads that write the same value would take each other for one.
+    They create an engine in C; here one engine serves all calls. So it must not look for circles:
+    threads that write the same value would take each other for one.
     """
     try:
         chunks = json.encoder.c_make_encoder(  # type: ignore[attr-defined]
@@ -144,7 +144,7 @@ def _fast_encode(encoder: json.JSONEncoder) -> Callable[[object], str]:
         try:
             return "".join(chunks(value, 0))
         except RecursionError:
-            return encoder.encode(value)  # which tells a circle from mere depth
+            return encoder.encode(value)  # it tells a circle from mere depth
 
     return encode
 
@@ -152,7 +152,7 @@ def _fast_encode(encoder: json.JSONEncoder) -> Callable[[object], str]:
 to_json = _fast_encode(_encoder)
 
 
-# As JSON encoders of Python spell what is no number of JSON's.
+# Values that are not numbers in JSON, as Python's JSON encoders spell them.
 _NOT_FINITE = {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}
 
 
@@ -161,7 +161,7 @@ def _number(value: float) -> str:
     return _NOT_FINITE.get(text, text)
 
 
-# What `to_json` gives for values of exactly these types, and what it fails with.
+# Functions that write values of exactly these types as `to_json` does; and the errors it raises.
 FAST_WRITERS: dict[type, Callable[[Any], str]] = {
     int: int.__repr__,
     float: _number,
@@ -172,7 +172,7 @@ JSON_ERRORS = (TypeError, ValueError, RecursionError)
 
 
 def json_at(value: object, location: Location) -> str:
-    """A caller's value as JSON, or an error that says where it stands."""
+    """A caller's value as JSON. Raises an error that gives its location."""
     try:
         return to_json(value)
     except JSON_ERRORS as error:
@@ -180,19 +180,20 @@ def json_at(value: object, location: Location) -> str:
 
 
 def not_json(value: object, location: Location, error: Exception) -> OptionError | EncodeError:
-    """The error for a value that is not JSON, with the place in it that is to blame."""
+    """The error for a value that is not JSON, with the place in it that causes it."""
     for step, part, its_error in _culprits(value):
         location, value, error = (*location, step), part, its_error
     reason = "it is nested too deep" if isinstance(error, RecursionError) else error
     return refusal(location, f"{short_repr(value)} cannot be written as JSON: {reason}")
 
 
-# Where values are nested deeper than this, the place is not looked for any further.
+# In values that are nested deeper than this, the place is not searched any further.
 _DEPTH = 64
 
 
 def _culprits(value: object) -> Iterator[tuple[str | int, object, Exception]]:
-    """The way down to what cannot be written: step, value and its error. A circle ends it."""
+    """The path down to a value that cannot be written: steps, values and their errors. A circle
+    ends it."""
     passed: set[int] = set()
     while id(value) not in passed and len(passed) < _DEPTH:
         passed.add(id(value))
@@ -209,15 +210,15 @@ def _failing(value: object) -> Iterator[tuple[str | int, object, Exception]]:
     for step, part in parts:
         try:
             to_json(part)
-        except RecursionError:  # no part of what is too deep is more to blame than the whole
+        except RecursionError:  # a value that is too deep: none of its parts is the cause
             continue
         except JSON_ERRORS as error:
             if isinstance(step, (str, int)):
                 yield step, part, error
 
 
-# The value that begins at a place in a text, and where it ends; without looking for space around,
-# on which `json.loads` spends a third of its time. Raises `StopIteration` where no value begins.
+# The value that begins at a place in a text, and its end. It does not look for space around, on
+# which `json.loads` spends a third of its time. Raises `StopIteration` if no value begins there.
 scan_json: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
 
 
@@ -251,7 +252,7 @@ def qualified_function(
 
 
 def function_location(tool: MessageFields, function: MessageFields, location: Location) -> Location:
-    """Where a tool's function object stands: it is the tool itself, where that is given bare."""
+    """The location of a tool's function object: the tool itself, if the function is given bare."""
     return location if function is tool else (*location, "function")
 
 
@@ -275,7 +276,7 @@ def qualified_call_name(
 def qualified_name(
     name: str, namespace: str | None, location: Location, end: str = NAMESPACE_END
 ) -> str:
-    """`NAMESPACE::NAME`, of a name that may be qualified already; `end` is what parts them."""
+    """`NAMESPACE::NAME`, from a name that may be qualified already; `end` is the separator."""
     inside, separator, rest = str.__str__(name).partition(end)
     if not separator:
         inside, rest = namespace, inside  # type: ignore[assignment]
@@ -304,14 +305,14 @@ class PrewrittenText(str):
 
 
 def schemas_text(tools: object, named: bool, namespace_end: str | None, location: Location) -> str:
-    """One JSON object a line, in the order given."""
+    """The schemas of tools: one JSON object a line, in the order given."""
     if type(tools) is PrewrittenText:
         return str.__str__(tools)
     # Marshal writes plain values by exact type and in order: so the key tells 1 from True, sees
     # every change, and never stands for two different lists. It notes which values are one object,
     # so equal lists may have two keys: that is only a miss.
     try:
-        listed: Any = tools  # what cannot be written is refused
+        listed: Any = tools  # values that cannot be written are refused
         key = marshal.dumps((listed, named, namespace_end))
     except ValueError:
         return _written_schemas(tools, named, namespace_end, location)
@@ -324,8 +325,8 @@ def schemas_text(tools: object, named: bool, namespace_end: str | None, location
 
 
 def is_same_value(copy: object, original: object) -> bool:
-    """Whether marshal wrote all that there is: what has a buffer, as numbers of numpy have, it
-    writes as if it were bytes."""
+    """Whether marshal wrote the value itself: it writes objects with a buffer, such as NumPy's
+    numbers, as if they were bytes."""
     try:
         return bool(copy == original)
     except Exception:  # an array does not say whether it is equal
@@ -358,7 +359,7 @@ def _has_name(function: object) -> bool:
 
 
 def function_of(tool: object, named: bool, location: Location) -> tuple[MessageFields, Any]:
-    """A tool, and its function object: the tool itself, where that is given bare."""
+    """A tool, and its function object: the tool itself, if the function is given bare."""
     fields = maybe_dict(tool)
     if fields is None:
         raise refusal(location, mismatch(tool, "a tool object"))
@@ -387,7 +388,7 @@ def _check_named(tool: MessageFields, function: object, location: Location) -> N
 # Tool calls as markup: `function.arguments` -> parameters -> text (docs/format.md, section 4).
 
 
-# The one parameter of arguments that are not a JSON object.
+# The name of the only parameter of arguments that are not a JSON object.
 RAW_PARAMETER = "arguments"
 
 _json_decoder = json.JSONDecoder()
@@ -396,8 +397,8 @@ _json_decoder = json.JSONDecoder()
 class Parameters(Fragment):
     """The parameters of one call, joined with newlines.
 
-    Most prompts are never looked at in pieces. So it notes how long each parameter is, and cuts its
-    parts out of its text when they are asked for.
+    Most prompts are never looked at in pieces. So it only notes the length of each parameter, and
+    cuts its parts out of its text when asked for them.
     """
 
     __slots__ = ("_lengths", "_tags")
@@ -433,7 +434,7 @@ class ParametersWriter:
     """Turns the arguments of one call into its parameters, joined with newlines.
 
     Results are cached by the text of the arguments: agents send the same calls again with every
-    request. `cache.texts` may be asked directly.
+    request. `cache.texts` may be read directly.
     """
 
     def __init__(self, tags: Tags, rule: Arguments) -> None:
@@ -498,7 +499,7 @@ parameters_writer = lru_cache(ParametersWriter)
 
 
 def read_json(text: str) -> Any:
-    """What `json.loads` gives, which spends a third of its time looking for space around."""
+    """The same as `json.loads`, which spends a third of its time looking for space around."""
     try:
         value, end = scan_json(text, 0)
         if end == len(text):
@@ -509,7 +510,7 @@ def read_json(text: str) -> Any:
 
 
 def _exact_texts(arguments: dict[Any, Any]) -> list[tuple[str, Any]]:
-    """Key and value of each argument of a caller's object, whose texts may be of any class."""
+    """Key and value of each argument of a caller's object, in which every text becomes a `str`."""
     return [
         (
             key if key.__class__ is str else _exact_key(key),

@@ -1,5 +1,5 @@
-"""Turns: the rules that merge, sort and drop them (docs/format.md, section 3), what the format
-leaves out of them, and the parts that they share in every layout.
+"""Turns: the rules that merge, sort and drop them (docs/format.md, section 3), the parts that the
+format leaves out of them, and the parts that they share in every layout.
 
 Nothing is copied or moved. A turn is a range of messages: one message, or a run of user and tool
 messages that merge into one user turn. `Conventions` has one field for each point in which the
@@ -47,27 +47,27 @@ from dsv4.errors import EncodeError, Location, OptionError, mismatch
 
 @dataclass(frozen=True)
 class Conventions:
-    """Whose rules a conversation is read by: one field for each difference.
+    """The conventions by which a conversation is read: one field for each difference.
 
     The released modules, vLLM's copy and the native API write the same bytes. They differ in a few
-    field names and in what they refuse.
+    field names and in the values that they refuse.
     """
 
     # The names of an assistant's thinking text; the first that is not empty wins.
     reasoning_fields: tuple[str, str] = ("reasoning_content", "reasoning")
     # Any of these, when true, leaves an assistant turn without its EOS.
     open_turn_fields: tuple[str, ...] = ("wo_eos", "prefix")
-    # The field that gives the read_url task its URL, where there is one.
+    # The field that gives the read_url task its URL, if there is one.
     url_field: str | None = "extracted_url"
-    # What the caller knows the option for the effort as.
+    # The caller's name for the option of the effort.
     effort_option: str = "effort"
-    # What arguments may be, where that is not for the dialect to say.
+    # The arguments that a call may have, if the dialect does not decide that.
     arguments: Arguments | None = None
     # Roles that no release has are an error even where dropping would remove them.
     known_roles_only: bool = True
     # Every tool must have a name.
     named_tools: bool = True
-    # Tools are shown. Where they are not, they do not keep reasoning from being dropped either.
+    # Tools are shown. If they are not, they do not keep reasoning from being dropped either.
     shows_tools: bool = True
     # docs/format.md, section 3, last paragraph: the context is dropped once more, by itself.
     context_dropped_alone: bool = False
@@ -86,8 +86,8 @@ RELEASED = Conventions(
 VLLM = replace(RELEASED, reasoning_fields=("reasoning", "reasoning_content"), arguments="object")
 
 
-# What stays before the last user turn when old reasoning is dropped. The last of them is no role of
-# any release, but the released function keeps it, and then has no way to write it.
+# Roles whose messages stay before the last user turn when old reasoning is dropped. No release has
+# the last of them, but the released function keeps it, and then has no way to write it.
 SURVIVING_ROLES = (
     *("system", "user", "assistant", "tool", "latest_reminder"),
     "direct_search_results",
@@ -104,7 +104,7 @@ def survives_dropping(message: MessageFields) -> bool:
 
 
 def turn_stop(messages: Sequence[MessageFields], start: int) -> int:
-    """Where the turn that begins at `start` ends.
+    """The end of the turn that begins at `start`.
 
     A user message joins a user turn unless that carries a task; a tool result always does.
     """
@@ -120,7 +120,7 @@ def turn_stop(messages: Sequence[MessageFields], start: int) -> int:
 
 
 def last_turn_start(messages: Sequence[MessageFields]) -> int:
-    """Where the last turn begins."""
+    """The index at which the last turn begins."""
     start = run = len(messages) - 1
     while run >= 0 and messages[run]["role"] in _MERGING:
         start, run = run, run - 1
@@ -133,7 +133,7 @@ def last_turn_start(messages: Sequence[MessageFields]) -> int:
 
 
 def call_places(calls: Sequence[Any]) -> dict[Any, int]:
-    """Call id -> place. A repeated id takes its last, an empty id is none."""
+    """Call id -> place. A repeated id has its last place, an empty id does not count."""
     places: dict[Any, int] = {}
     for place, call in enumerate(calls):
         fields = call if call.__class__ is dict else maybe_dict(call) or {}
@@ -146,7 +146,7 @@ def call_places(calls: Sequence[Any]) -> dict[Any, int]:
 
 
 def result_place(id: object, places: dict[Any, int]) -> int:
-    """Where a result belongs. One whose call is unknown counts as the first call's."""
+    """The place of a result. One whose call is unknown counts as the first call's."""
     return places.get(id, 0) if isinstance(id, (str, int)) else 0
 
 
@@ -154,9 +154,9 @@ _RESULT_PLACE = itemgetter(0)
 
 
 def sort_results(blocks: list[Any]) -> None:
-    """Puts the results among the blocks in order, and leaves all else where it is.
+    """Puts the results among the blocks in order, and leaves all other blocks where they are.
 
-    The first item of a block is where it belongs among the results, None if it is none.
+    The first item of a block is its rank among the results, None if it is not a result.
     """
     try:
         blocks[:] = sorted(blocks, key=_RESULT_PLACE)
@@ -179,10 +179,10 @@ def last_calls(context: Sequence[MessageFields]) -> Sequence[Any] | None:
 
 
 def last_asking_index(messages: Sequence[MessageFields], dialect: Dialect, first: bool) -> int:
-    """The index of *last*, taken at its last message. -1 for none.
+    """The index of *last*, taken at its last message. -1 if there is none.
 
-    `first` says whether the messages begin the conversation: a system turn that is the first asks
-    in no dialect.
+    `first` says whether the messages begin the conversation: the first system turn asks in no
+    dialect.
     """
     index = len(messages) - 1
     while index >= 0:
@@ -207,8 +207,8 @@ def _asks(message: MessageFields, dialect: Dialect, is_first: bool) -> bool:
 
 
 def _asking_in_run(messages: Sequence[MessageFields], end: int) -> tuple[int, int | None]:
-    """Where the run of user turns begins that ends at `end`, and the last message of the last turn
-    in it that asks although results alone do not (section 14)."""
+    """The start of the run of user turns that ends at `end`, and the last message of the last turn
+    in it that asks even though mere results do not (section 14)."""
     begin, asking = end, None
     while begin and messages[begin - 1]["role"] in _MERGING:
         begin -= 1
@@ -222,14 +222,14 @@ def _asking_in_run(messages: Sequence[MessageFields], end: int) -> tuple[int, in
 
 
 def turn_says(turn: Sequence[MessageFields]) -> bool:
-    """Whether a user turn has a text or an image, or no block at all, and so asks anywhere."""
+    """Whether a user turn has a text, an image, or no block at all, and so asks in any dialect."""
     said = [_says(message) for message in turn]
     return True in said or False not in said
 
 
 def _says(message: MessageFields) -> bool | None:
-    """Whether a message has a text or an image, and not only results and other blocks. None where
-    it has no block at all."""
+    """Whether a message has a text or an image, and not only results and other blocks. None if it
+    has no block at all."""
     if message["role"] == "tool":
         return False
     listed = maybe_list(message.get(block_field(message)))
@@ -242,8 +242,8 @@ SPOKEN_TYPES = ("text", *IMAGE_TYPES)
 
 
 def block_field(message: MessageFields) -> Literal["content", "content_blocks"]:
-    """The field whose blocks are read, where lists are blocks (section 12.1). Empty
-    `content_blocks` do not take the place of a list."""
+    """The field whose blocks are read, if lists are blocks (section 12.1). Empty `content_blocks`
+    do not replace a list."""
     blocks = message.get("content_blocks")
     if blocks is None or (_is_empty_list(blocks) and maybe_list(message.get("content"))):
         return "content"
@@ -256,7 +256,7 @@ def _is_empty_list(value: object) -> bool:
 
 
 def are_plain(messages: Sequence[Any]) -> bool:
-    """Whether all messages are dicts, and none has tools: most conversations, seen in one walk."""
+    """Whether all messages are dicts, and none has tools, as in most conversations."""
     for message in messages:  # noqa: SIM110  (a generator takes twice as long)
         if message.__class__ is not dict or "tools" in message:
             return False
@@ -272,7 +272,8 @@ def any_tools(messages: Sequence[MessageFields], users_keep_tools: bool) -> bool
 
 
 def _tools_after_merging(messages: Sequence[MessageFields], users_keep_tools: bool) -> bool:
-    """Merging takes tools off whatever joins a turn, and in most dialects off user turns."""
+    """Whether a turn has tools after merging, which takes them off messages that join a turn, and
+    in most dialects off user turns."""
     losing = ("tool",) if users_keep_tools else _MERGING
     start = 0
     while start < len(messages):
@@ -306,11 +307,12 @@ def count_skipped_by_release(
     dialect: Dialect,
     vanishing_before: int,
 ) -> int:
-    """How many messages the released function passes over, with dropping on and a context.
+    """The number of messages that the released function skips, with dropping on and a context.
 
-    It counts what dropping the context by itself would leave. What stands at or after the context's
-    own *last*, and yet is dropped, is counted too much: as many turns disappear of those that are
-    left. With the context [developer], [developer, assistant, user] loses its assistant too.
+    It counts the messages that dropping the context by itself would leave. Those at or after the
+    context's own *last* that are dropped all the same are counted too: as many turns disappear of
+    those that are left. With the context [developer], [developer, assistant, user] loses its
+    assistant too.
     """
     last = max(last_asking_index(context, dialect, first=True), 0)
     turns = sum(not survives_dropping(message) for message in context[last:])
@@ -322,10 +324,10 @@ def count_skipped_by_release(
     return start
 
 
-# What the format leaves out of a prompt, and by which rule (docs/encoding.md).
+# Parts that the format leaves out of a prompt, and the rules for them (docs/encoding.md).
 
 
-# What is read of each role besides its content. No text is lost with ids: they order results.
+# Role -> fields that are read besides its content. No text is lost with ids: they order results.
 _READ: dict[str, tuple[str, ...]] = {
     "system": ("tools", "response_format", "task"),
     "developer": ("tools", "response_format", "task"),
@@ -335,7 +337,7 @@ _READ: dict[str, tuple[str, ...]] = {
     "latest_reminder": ("task",),
 }
 _ANSWERING = ("assistant", "latest_reminder")
-# V3.2 reads neither tasks nor what leaves a turn open, and ignores ids.
+# V3.2 reads neither tasks nor fields that leave a turn open, and ignores ids.
 _READ_V32: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("system", "developer"), ("tools", "response_format")),
     "assistant": ("tool_calls", "reasoning_content", "reasoning"),
@@ -344,7 +346,7 @@ _READ_V32: dict[str, tuple[str, ...]] = {
 
 
 def fields_read(role: object, dialect: Dialect) -> frozenset[str]:
-    """What the encoder reads of a message, if everything about it fits."""
+    """The fields that the encoder reads of a message, if everything about it fits."""
     named = role if isinstance(role, str) else ""
     if dialect.layout == "v3.2":
         return frozenset({"role", "content", *_READ_V32.get(named, ())})
@@ -364,7 +366,7 @@ def omissions(
     vanishing_before: int,
     task_before: object,
 ) -> tuple[Omission, ...]:
-    """All that was left out, in the order of the messages."""
+    """Everything that was left out, in the order of the messages."""
     left_out: list[Omission] = []
     task, start = task_before, 0
     while start < len(messages):
@@ -428,7 +430,8 @@ def _of_message(
     rules: Conventions,
     first: int | None,
 ) -> Iterator[Omission]:
-    """`first` is the message whose text is written though it has blocks."""
+    """The fields of a message that were left out. `first` is the index of the message whose text is
+    written though it has blocks."""
     role = message["role"]
     read = {"role", "content", *_READ.get(role, ())}
     if role == "assistant":
@@ -437,7 +440,7 @@ def _of_message(
     if role == "user" and isinstance(task, str) and task == "read_url" and rules.url_field:
         read.add(rules.url_field)
     blocks = dialect.lists_are_blocks and block_field(message) == "content_blocks"
-    # Of another role's blocks nothing is written beside a text.
+    # Beside a text, another role's blocks are not written.
     if blocks and (role == "user" or not isinstance(message.get("content"), str)):
         read.add("content_blocks")
         if role == "user" and is_nonempty(message.get("content")) and index != first:
@@ -459,7 +462,7 @@ def _of_message(
 
 
 def _unseen_blocks(message: MessageFields, index: int, field: str) -> Iterator[Omission]:
-    """Blocks of which the prompt does not even have the name."""
+    """Omissions for blocks that the prompt does not even name."""
     for item in maybe_list(message.get(field)) or ():
         if type_of(item) not in ("text", *IMAGE_TYPES):
             yield Omission(index, field, "unseen_block")
@@ -476,7 +479,7 @@ def _has_no_blocks(turn: Sequence[MessageFields]) -> bool:
 
 
 def text_without_blocks(message: MessageFields) -> str:
-    """What such a turn writes: the text of its first message."""
+    """The text that such a turn writes: that of its first message."""
     content = message.get("content")
     return str.__str__(content) if isinstance(content, str) else ""
 
@@ -492,11 +495,11 @@ class TurnWriter:
 
     # Few conversations have these, so they are only set where there are some.
     images: list[MessageFields] | None = None
-    # What a tokenizer places as it was sampled, by message.
+    # Turns that a tokenizer places as they were sampled, by message.
     sampled: dict[int, RawTurn] | None = None
     # The calls that results may answer.
     _last_calls: Sequence[Any] | None = None
-    # What writes the parameters of calls, looked up for the first of them.
+    # The writer of the calls' parameters, looked up for the first of them.
     _parameters_writer: ParametersWriter | None = None
 
     def __init__(
@@ -509,7 +512,7 @@ class TurnWriter:
         self.flat: list[str] = []
 
     def omissions(self) -> tuple[Omission, ...]:
-        """What was left out of the prompt."""
+        """The parts that were left out of the prompt."""
         raise NotImplementedError
 
     def _add_image(self, block: MessageFields, location: Location) -> None:
@@ -523,9 +526,9 @@ class TurnWriter:
             self.sampled[index] = turn
 
     def _extras(self, message: MessageFields, location: Location) -> None:
-        """Tools and response format of a message, or of the request."""
+        """Writes tools and response format of a message, or of the request."""
         tools, response_format = message.get("tools"), message.get("response_format")
-        # Those of the request are written already, and never empty.
+        # The request's tools are written already, and never empty.
         has_tools = type(tools) is PrewrittenText or is_nonempty(tools)
         if has_tools and self.rules.shows_tools:
             place, words = (*location, "tools"), self.words
@@ -539,7 +542,7 @@ class TurnWriter:
             self.flat += self.words.response_format, schema
 
     def _content(self, content: object, index: int, between: str = BETWEEN_ITEMS) -> None:
-        """Content that may be a list: texts, and images where the dialect has them, joined."""
+        """Writes content that may be a list of texts, and of images if the dialect has them."""
         location = ("messages", index, "content")
         listed = maybe_list(content) if self.dialect.lists_are_blocks else None
         if listed is None:
