@@ -15,13 +15,13 @@ def decode(
 ) -> Decoded:
     """The request that writes a prompt.
 
-    `prompt` is its text, or a `Prompt`, as `Tokenizer.prompt` makes one of ids: then it is known
-    which tokens are tokens, and which are only spelled. `dialect` is the release it is written in;
-    without it, the prompt shows which it may be.
+    `prompt` is its text, or a `Prompt`, such as `Tokenizer.prompt` creates from ids: then it is
+    known which tokens are tokens, and which are only spelled. `dialect` is the release it is
+    written in; without it, the prompt shows which it may be.
 
-    Returns a `Decoded`. Where it is `exact`, its request encodes to the very prompt. Raises
+    Returns a `Decoded`. If that is `exact`, its request encodes to exactly this prompt. Raises
     `ParseError` for a prompt that no request writes, if `strict` is true; otherwise that is read as
-    well as it can be. Raises `OptionError` for what is no prompt, and for an unknown dialect.
+    well as it can be. Raises `OptionError` for anything but a prompt, and for an unknown dialect.
     """
     # The readers take longer to load than most programs take to run.
     from dsv4._decode.request_search import decode_prompt

@@ -1,6 +1,6 @@
-"""Which dialects a prompt may be written in, judged by what it contains.
+"""Detects the dialects that a prompt may be written in, by signs that it contains.
 
-Plain text can contain the same signs, so the other dialects are tried where none of these fits.
+Plain text can contain the same signs, so the other dialects are tried if none of these fits.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Collection
 
 from dsv4._format.dialects import DIALECTS, Dialect
 
-# The releases by what their prompts show: a token for systems, another layout, or neither.
+# The releases by the signs in their prompts: a token for systems, another layout, or neither.
 _V4_LAYOUT = tuple(dialect for dialect in DIALECTS.values() if dialect.layout == "v4")
 _WITH_SYSTEMS = tuple(dialect for dialect in _V4_LAYOUT if dialect.system_token is not None)
 _BARE = tuple(dialect for dialect in _V4_LAYOUT if dialect.system_token is None)
@@ -17,7 +17,7 @@ _OTHER_LAYOUT = tuple(dialect for dialect in DIALECTS.values() if dialect.layout
 
 
 def _system_signs(dialect: Dialect) -> tuple[str, ...]:
-    """What opens a system turn, which has a token of its own."""
+    """The openings of a system turn, in a dialect that has a token for it."""
     own, system = dialect.tokens, str(dialect.system_token)
     return own.bos + system, own.eos + system
 
@@ -76,7 +76,10 @@ def _any_in(text: str, signs: Collection[str]) -> bool:
 
 
 def _may_have_systems(text: str) -> bool:
-    """A thinking prompt of such a dialect begins with its token, if it begins a conversation."""
+    """Whether a prompt without the system token may be of a dialect that has one.
+
+    A thinking prompt of such a dialect begins with the token, if it begins a conversation.
+    """
     thinks = any(
         text.startswith(own.bos) and own.assistant + own.think_start in text
         for own in (dialect.tokens for dialect in _WITH_SYSTEMS)
@@ -85,7 +88,7 @@ def _may_have_systems(text: str) -> bool:
 
 
 def _effort_in_front(text: str) -> str | None:
-    """The effort text of a dialect without such tokens that opens a prompt."""
+    """The effort text with which a prompt opens, of a dialect without a system token."""
     efforts = {
         (dialect.tokens.bos, effort) for dialect in _BARE for effort in dialect.efforts.values()
     }

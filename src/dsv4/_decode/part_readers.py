@@ -1,6 +1,6 @@
 """Readers of the parts of turns: tools sections, response formats, calls, results, images.
 
-A part is recognised only where it is written exactly as the format writes it.
+A part is recognised only if it is written exactly as the format writes it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Section:
     response_format: Any
 
     def put_on(self, message: dict[str, Any]) -> None:
-        """Gives a message what it says."""
+        """Puts the section's tools and response format on a message."""
         if self.tools:
             message["tools"] = self.tools
         if self.response_format is not None:
@@ -70,12 +70,12 @@ class _SectionReader:
                 yield section
 
     def _find(self, wanted: str, at: int) -> int:
-        """Where a text stands, or the end."""
+        """The place of a text, or the end if it does not occur."""
         place = self._text.find(wanted, at)
         return self._end if place < 0 else place
 
     def _tools_at(self, at: int) -> Section | None:
-        # A line break in a JSON string is written as an escape: the first closing text is the one.
+        # A line break in a JSON string is written as an escape: the first closing text is the end.
         start = at + len(self._opening)
         stop = self._text.find(self._closing, start)
         if stop < 0:
@@ -93,7 +93,7 @@ class _SectionReader:
         if not self._text.startswith(self._format, at):
             return None
         start = at + len(self._format)
-        line = self._text[start : self._find("\n", start)]  # as JSON is written, it is in one
+        line = self._text[start : self._find("\n", start)]  # JSON is written in one line
         try:
             value, length = _json_decoder.raw_decode(line)
             same = to_json(value) == line[:length]
@@ -117,16 +117,16 @@ def _read_exact_json(text: str) -> Any:
     raise ValueError(text)
 
 
-# Blocks of calls, read back where they are written exactly as the format writes them.
+# Blocks of calls, read back if they are written exactly as the format writes them.
 
 
-# A text may spell the opening of a block without being one. After this many it is no longer looked
-# for, so that the work stays in proportion to the text.
+# A text may spell the opening of a block that is not a block. After this many, no more are tried,
+# so that the work stays in proportion to the text.
 MAX_ATTEMPTS = 64
 
 
 class CallBlocks:
-    """The blocks of calls in a text: where each one starts, where it ends, and its calls."""
+    """The blocks of calls in a text: the start, the end and the calls of each."""
 
     def __init__(self, text: str, tags: Tags) -> None:
         self._text = text
@@ -134,11 +134,11 @@ class CallBlocks:
         self._invoke_open, self._invoke_close = str(tags.invoke_open), str(tags.invoke_close)
         self._open, self._close = str(tags.parameter_open), str(tags.parameter_close)
         self._name_end, self._dsml = tags.name_end, str(tags.dsml)
-        # What stands behind a parameter's name, which may hold anything but markup.
+        # The text behind a parameter's name, which may hold anything but markup.
         self._types = {str(tags.string_true): True, str(tags.string_false): False}
         types = "|".join(map(re.escape, self._types))
         self._name_and_type = re.compile(f"(?s:(?!{re.escape(tags.dsml)}).)*?({types})")
-        # What a parameter's value ends with: the call goes on, or ends.
+        # The text at the end of a parameter's value: the call goes on, or ends.
         self._goes_on = f"{self._close}\n{self._open}"
         self._ends = self._close + self._invoke_close
         self.by_start: dict[int, tuple[int, list[Any]]] = dict(self._all())
@@ -156,7 +156,7 @@ class CallBlocks:
                 at = end
 
     def ending_at(self, start: int, end: int) -> tuple[int, list[Any]] | None:
-        """The block that ends a stretch of text: where it starts, and its calls."""
+        """The block that ends a stretch of text: its start, and its calls."""
         if not self._text.endswith(self._block_close, start, end):
             return None
         index = bisect_left(self._starts, start)
@@ -167,7 +167,7 @@ class CallBlocks:
         return None
 
     def next_in(self, start: int, end: int) -> int | None:
-        """Where the first block in a stretch of text starts."""
+        """The start of the first block in a stretch of text."""
         index = bisect_left(self._starts, start)
         if index == len(self._starts):
             return None
@@ -186,7 +186,7 @@ class CallBlocks:
             at = self._past("\n", at)
 
     def _call(self, at: int) -> tuple[int, str, str]:
-        """A call: where it ends, the tool's name, and its arguments as JSON."""
+        """Reads a call: its end, the tool's name, and its arguments as JSON."""
         text = self._text
         start = self._past(self._invoke_open, at)
         stop = text.find(self._name_end, start)
@@ -200,7 +200,7 @@ class CallBlocks:
         return at + len(self._invoke_close), text[start:stop], f"{{{members}}}"
 
     def _parameters(self, at: int, arguments: dict[str, str]) -> int:
-        """Reads parameters from the name of the first on. Returns where the last one ends."""
+        """Reads parameters from the name of the first on. Returns the end of the last one."""
         text = self._text
         while True:
             key_end, start, is_text = self._key_end(at)
@@ -210,21 +210,21 @@ class CallBlocks:
                 raise ValueError
             value = text[start:end]
             if not is_text and _read_exact_json(value).__class__ is str:
-                raise ValueError  # which would be written as text
+                raise ValueError  # it would be written as text
             arguments[key] = to_json(value) if is_text else value
             if not goes_on:
                 return end + len(self._close)
             at = end + len(self._goes_on)
 
     def _key_end(self, start: int) -> tuple[int, int, bool]:
-        """Where a name ends, where the value begins, and whether that is text."""
+        """The end of a name, the start of the value, and whether that is text."""
         match = self._name_and_type.match(self._text, start)
         if match is None:
             raise ValueError
         return match.start(1), match.end(), self._types[match[1]]
 
     def _value_end(self, start: int) -> tuple[int, bool]:
-        """Where a value ends: at a closing tag after which the call goes on, or ends."""
+        """The end of a value: a closing tag after which the call goes on, or ends."""
         text = self._text
         end = text.find(self._close, start)
         while end >= 0:
@@ -245,7 +245,7 @@ class CallBlocks:
 
 
 class UserTurnPart(NamedTuple):
-    """A stretch of a user turn: the result of a tool, or what somebody wrote."""
+    """A stretch of a user turn: the result of a tool, or other text."""
 
     is_result: bool
     start: int
@@ -255,8 +255,8 @@ class UserTurnPart(NamedTuple):
 def user_turn_parts(text: str, start: int, end: int, dialect: Dialect) -> list[UserTurnPart]:
     """A user turn, cut into results and the stretches of text between them.
 
-    A result ends at the first closing tag that ends the turn or is followed by a blank line. But
-    where an image stands right before a closing tag, it is that tag which ends the result.
+    A result ends at the first closing tag that ends the turn or is followed by a blank line. But if
+    an image stands right before a closing tag, that tag ends the result.
     """
     results: list[UserTurnPart] = []
     at, words = start, dialect.texts
@@ -276,7 +276,7 @@ def user_turn_parts(text: str, start: int, end: int, dialect: Dialect) -> list[U
 
 
 class _ResultBounds:
-    """Where results begin and end, in a turn that ends at `end`. It is asked from left to right."""
+    """Finds the bounds of results in a turn that ends at `end`, from left to right only."""
 
     def __init__(self, text: str, end: int, dialect: Dialect) -> None:
         image = dialect.image_token
@@ -285,7 +285,7 @@ class _ResultBounds:
         self._image_at = -1 if image is not None else end
 
     def next_start(self, at: int) -> int | None:
-        """Where the next result begins: right here, or behind a blank line."""
+        """The start of the next result: right here, or behind a blank line."""
         opening = self._words.result_start
         if self._text.startswith(opening, at, self._end):
             return at
@@ -293,7 +293,7 @@ class _ResultBounds:
         return None if place < 0 else place + len(BLANK_LINE)
 
     def end_of(self, opening: int) -> int | None:
-        """The closing tag of the result that opens here."""
+        """The place of the closing tag of the result that opens here."""
         closing = self._words.result_end
         at = self._text.find(closing, opening, self._end)
         while at >= 0:
@@ -319,15 +319,15 @@ class _ResultBounds:
         return self._image_at
 
 
-# What stands for an image of which only its token is known: `encode` wants a source.
+# The block for an image of which only the token is known: `encode` requires a source.
 UNKNOWN_IMAGE = {"type": "image", "source": {"type": "unknown"}}
 
 
 class ImageContent:
     """Texts with images in them, for a dialect that has an image token.
 
-    `records` are those of the prompt's images, in its order, as far as they are known; `unknown`
-    counts the images that have none.
+    `records` are those of the prompt's images, in its order, if they are known; `unknown` counts
+    the images without one.
     """
 
     def __init__(self, token: str | None, records: Iterable[Mapping[str, Any]] = ()) -> None:
@@ -336,13 +336,13 @@ class ImageContent:
         self.unknown = 0
 
     def content(self, text: str) -> Any:
-        """A text as a message's content: as it is, or a list of blocks where images stand in it."""
+        """A text as a message's content: unchanged, or a list of blocks if it has images in it."""
         if self._token is None or self._token not in text:
             return text
         return list(self._blocks(text, self._token))
 
     def _blocks(self, text: str, token: str) -> Iterator[dict[str, Any]]:
-        """Each image is a block of its own: what separates it is not part of the texts."""
+        """The blocks of a text. Each image is one; separators around it are in no text block."""
         first, *others = text.split(token)
         last = len(others) - 1
         if first:

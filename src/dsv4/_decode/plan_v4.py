@@ -1,6 +1,6 @@
-"""What must be decided about a prompt of the V4 family before its turns become messages.
+"""Decisions about a prompt of the V4 family that precede turning its turns into messages.
 
-That is: thinking, dropping, and turns that no token separates from what stands before them.
+They are: thinking, dropping, and turns that no token separates from the text before them.
 """
 
 from __future__ import annotations
@@ -27,14 +27,13 @@ from dsv4._format.dialects import Dialect
 def separate_unmarked_turns(
     turns: list[PromptTurn], shows_reasoning: list[bool], scan: ScannedPrompt
 ) -> list[PromptTurn]:
-    """The turns, with those as turns of their own that no token separates from the turn before.
+    """The turns, split where no token separates a turn from the one before.
 
-    An answer without its end leaves no trace of where it ends, and one without a header none of
-    where it begins; nor does a system text have a beginning. But where tokens are known to be
-    tokens, the end of reasoning and a block of calls can only be an answer's, and a tools section
-    only a system's.
+    An answer without its end leaves no trace of its end, and one without a header none of its
+    beginning; nor does a system text. But if tokens are known to be tokens, the end of reasoning
+    and a block of calls can only belong to an answer, and a tools section only to a system text.
 
-    `shows_reasoning` says of each turn whether an answer in its place has a thinking part.
+    `shows_reasoning` says for each turn whether an answer in its place has a thinking part.
     """
     return [
         part
@@ -92,7 +91,7 @@ def _without_answer(turn: PromptTurn, reasons: bool, scan: ScannedPrompt) -> Ite
 
 
 def _first_trace(start: int, end: int, reasons: bool, scan: ScannedPrompt) -> int | None:
-    """Where the first thing stands that only an answer writes."""
+    """The place of the first text that only an answer has."""
     thought = scan.text.find(scan.dialect.tokens.think_end, start, end) if reasons else -1
     block = scan.blocks.next_in(start, end)
     places = [place for place in (thought, block) if place is not None and place >= 0]
@@ -100,7 +99,7 @@ def _first_trace(start: int, end: int, reasons: bool, scan: ScannedPrompt) -> in
 
 
 def _separate_answers(turn: PromptTurn, reasons: bool, scan: ScannedPrompt) -> Iterator[PromptTurn]:
-    """One answer after the other, each but the last without its end."""
+    """The answers in a turn. All but the last have no end of their own."""
     at = turn.start
     while True:
         content = at
@@ -117,7 +116,7 @@ def _separate_answers(turn: PromptTurn, reasons: bool, scan: ScannedPrompt) -> I
 
 
 def _end_of_content(start: int, end: int, reasons: bool, scan: ScannedPrompt) -> int | None:
-    """Where an answer's content and calls end, if another answer follows."""
+    """The end of an answer's content and calls, if another answer follows."""
     thought = scan.text.find(scan.dialect.tokens.think_end, start, end) if reasons else -1
     block = scan.blocks.next_in(start, end)
     if block is not None and (thought < 0 or block < thought):
@@ -126,7 +125,7 @@ def _end_of_content(start: int, end: int, reasons: bool, scan: ScannedPrompt) ->
     return thought if thought >= 0 else None
 
 
-# Stands for everything that came before a prompt that goes on with a conversation.
+# Stands for all messages before a prompt that continues a conversation.
 ASSUMED_CONTEXT = ({"role": "latest_reminder", "content": ""},)
 
 
@@ -140,7 +139,7 @@ def _efforts(dialect: Dialect) -> list[tuple[str | int, str]]:
 
 
 class PromptPlan:
-    """The turns of a prompt, and all that must be known before they are written as messages."""
+    """The turns of a prompt, and the facts that are needed to write them as messages."""
 
     def __init__(self, scan: ScannedPrompt, interpretation: Interpretation) -> None:
         self.scan, self.interpretation = scan, interpretation
@@ -199,7 +198,7 @@ class PromptPlan:
         return "developer" in self.dialect.roles
 
     def _read_opening(self) -> int:
-        """BOS, the system token and the effort. Returns where the first turn begins."""
+        """Reads BOS, the system token and the effort. Returns the start of the first turn."""
         text, reading, at = self.text, self.reading, 0
         bos = self.dialect.tokens.bos
         if text.startswith(bos):
@@ -215,9 +214,10 @@ class PromptPlan:
         return at
 
     def _settle_context(self, listed: list[PromptLexeme]) -> None:
-        """Assumes a context where a prompt of a dialect with a system token cannot be the first.
+        """Assumes a context if the prompt cannot begin a conversation, by its system token.
 
-        One that thinks begins with an effort, and the first system turn of all asks for nothing.
+        In such a dialect, a thinking prompt that begins a conversation begins with an effort, and
+        the first system turn of all asks for nothing.
         """
         reading = self.reading
         if self.dialect.system_token is None or reading.bos or reading.effort is not None:
@@ -234,7 +234,7 @@ class PromptPlan:
         self.reading.thinking = thinking if wanted is None else wanted
 
     def _settle_systems(self) -> None:
-        """Where systems have a token, only the first turn of a conversation has none."""
+        """Corrects system turns without the token: only the first of a conversation has none."""
         reading, turns = self.reading, self.turns
         plain = bool(turns) and turns[0].role == "system" and not turns[0].opened
         is_first = self.opened and not reading.context
@@ -245,7 +245,7 @@ class PromptPlan:
                 turn.role, turn.closed = "assistant", False
 
     def _first_system(self) -> PromptTurn:
-        """The system turn that the prompt opens with, if nothing parts it from what follows.
+        """The system turn that opens the prompt, if no token separates it from the next turn.
 
         It is empty, or it ends with the tools before an answer that has no header.
         """
@@ -269,7 +269,7 @@ class PromptPlan:
         self.dropping = reading.thinking and reading.drop and not tools
 
     def sections_of(self, n: int) -> list[Section]:
-        """The sections that can be taken off a turn: any of a system's, a developer's last."""
+        """The sections that can be taken off a turn: all of a system's, a developer's last one."""
         turn, sections = self.turns[n], self._sections[n]
         if turn.role == "system" or (turn.role == "assistant" and turn.header is None):
             return sections
@@ -279,14 +279,14 @@ class PromptPlan:
         return sections[-1:] if ends and self.has_developers else []
 
     def shows_reasoning(self, n: int) -> bool:
-        """Whether a turn, an answer, has a thinking part."""
+        """Whether an answer, the turn `n`, has a thinking part."""
         shows = self.reading.thinking and (not self.dropping or n > self.last)
         return shows and not self.turns[n].after_task
 
     def _find_answer(self, n: int) -> None:
-        """Where an answer begins that nothing parts from the turn before it.
+        """Finds the beginning of an answer that no token separates from the turn before it.
 
-        What shows is a tools section before it, the end of its reasoning, or a block of calls.
+        Its signs are a tools section before it, the end of its reasoning, or a block of calls.
         """
         answer, before, between = self.turns[n], n - 1, None
         if answer.role != "assistant" or answer.start != answer.end or answer.header is not None:
@@ -313,7 +313,7 @@ class PromptPlan:
                 between.start = between.end = at
 
     def _part_images(self, image: str) -> None:
-        """Parts a user turn from a system text that touches its last image."""
+        """Separates user turns from system texts that directly follow their last image."""
         parted = []
         for turn in self.turns:
             parted.append(turn)
@@ -337,9 +337,9 @@ class PromptPlan:
         return self.splitter.has_bare_answers or next(loose, None) is not None
 
     def _rejoin(self) -> None:
-        """Joins an answer with what follows it where the token between them can only be text.
+        """Joins an answer with the turn after it if the token between them can only be text.
 
-        That is so where a thinking part would be without its end.
+        That is so if a thinking part would be without its end.
         """
         joined: list[PromptTurn] = []
         for n, turn in enumerate(self.turns):
@@ -371,8 +371,8 @@ class PromptPlan:
         return not ends[0] or (turn.role == "assistant" and not ends[1])
 
     def parts_of(self, n: int) -> list[UserTurnPart]:
-        """A user turn in results and texts. Where nothing was called, results are text, unless it
-        matters whether a turn has any text."""
+        """A user turn, cut into results and texts. If nothing was called, results are text, unless
+        it matters whether a turn has any text."""
         turn = self.turns[n]
         if self.interpretation.results and turn.task is None and self._may_have_results(turn):
             parts = user_turn_parts(self.text, turn.start, turn.end, self.dialect)

@@ -1,9 +1,9 @@
-"""What a prompt contains whichever way it is read: structural tokens, sections and calls.
+"""The parts of a prompt that are the same in every reading: structural tokens, sections and calls.
 
 Text that only spells a token is hidden first: the first character of each such spelling is replaced
 by one that the prompt does not contain, so positions stay the same and the change can be undone.
 The encoder always writes the assistant token together with a think token, so the pair is one
-lexeme. `PromptReading` collects what one interpretation of the prompt yields.
+lexeme. `PromptReading` collects the results of one interpretation of the prompt.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from dsv4.errors import OptionError
 from dsv4.request import Request
 from dsv4.types import DialectName, Effort
 
-# The result of decoding: a request, and notes on what the text does not tell.
+# The result of decoding: a request, and notes on facts that the text does not give.
 
 
 class Note(NamedTuple):
-    """Something that a prompt does not say, or says in two ways, and what was made of it.
+    """A note on a fact that a prompt does not give, or gives in two ways, and how it was read.
 
     `kind` is one of those in docs/decoding.md. `start` and `end` are the characters of the prompt
-    that it is about; `message` the index in the request's messages, or None; `text` says it in
+    that it is about; `message` is the index in the request's messages, or None; `text` says it in
     words.
     """
 
@@ -42,11 +42,11 @@ class Note(NamedTuple):
 
 
 class Decoded(NamedTuple):
-    """A prompt, read.
+    """A decoded prompt.
 
-    `request` holds messages, tools and options. `exact` says whether it encodes to the very prompt.
-    `notes` say what was chosen where the prompt leaves a choice. `dialects` are the names of the
-    dialects that the prompt may be of, the one of `request` first.
+    `request` holds messages, tools and options. `exact` says whether it encodes to exactly this
+    prompt. `notes` say what was chosen where the prompt leaves a choice. `dialects` are the names
+    of the dialects that the prompt may be written in, the one of `request` first.
     """
 
     request: Request
@@ -117,7 +117,7 @@ HEADERS = (LexemeKind.THINK, LexemeKind.ANSWER)
 
 
 class PromptLexeme(NamedTuple):
-    """A structural token, and where it stands."""
+    """A structural token, and its place."""
 
     kind: LexemeKind
     start: int
@@ -125,7 +125,7 @@ class PromptLexeme(NamedTuple):
 
 
 class PromptSpelling:
-    """How the structural tokens of a dialect are spelled: `dialect.made[PromptSpelling]`."""
+    """The spellings of a dialect's structural tokens: `dialect.made[PromptSpelling]`."""
 
     def __init__(self, dialect: Dialect) -> None:
         own = dialect.tokens
@@ -141,7 +141,7 @@ class PromptSpelling:
         }
         if dialect.system_token is not None:
             self.kinds[str(dialect.system_token)] = LexemeKind.SYSTEM
-        # The longest first: a token may begin as another does.
+        # The longest first: a token may begin like another.
         spellings = sorted(self.kinds, key=len, reverse=True)
         self.token = re.compile("|".join(map(re.escape, spellings)))
 
@@ -151,7 +151,7 @@ def lexemes(
 ) -> list[PromptLexeme]:
     """The structural tokens from `start` on, with the end of the text as the last of them.
 
-    Nothing inside a protected stretch is one: schemas and arguments may spell anything.
+    Nothing inside a protected stretch is a token: schemas and arguments may spell anything.
     """
     spelling = dialect.made[PromptSpelling]
     found = spelling.token.finditer(text, start)
@@ -159,16 +159,16 @@ def lexemes(
     stretches = sorted(protected)
     if stretches:
         starts = [first for first, _ in stretches]
-        ends = [-1, *(last for _, last in stretches)]  # -1 for what is before all of them
+        ends = [-1, *(last for _, last in stretches)]  # -1 for the text before all of them
         listed = [each for each in listed if each.start >= ends[bisect_right(starts, each.start)]]
     return [*listed, PromptLexeme(LexemeKind.END, len(text), len(text))]
 
 
 @dataclass(frozen=True)
 class Interpretation:
-    """What to make of a prompt where it can be read in two ways. None means: look.
+    """Choices for a prompt that can be read in two ways. None means: as the prompt shows.
 
-    `trusted` says that every token is one, and none is text that spells it; `joined` that all
+    `trusted` says that every token is real, and none is text that spells it; `joined` that all
     tokens in the turn of a user or a reminder are text.
     """
 
@@ -184,7 +184,8 @@ class Interpretation:
 class PromptReading:
     """A conversation, as it was read.
 
-    `prefix` is the model's reasoning, where that is open; `tool_choice` is what opened a call.
+    `prefix` is the model's reasoning, if that is open; `tool_choice` is the choice that opened a
+    call.
     """
 
     messages: list[dict[str, Any]] = field(default_factory=list)
@@ -198,7 +199,7 @@ class PromptReading:
     notes: list[Note] = field(default_factory=list)
 
     def note(self, kind: str, start: int, end: int, text: str, message: int | None = None) -> None:
-        """Notes something about a stretch of the prompt, and the message it became."""
+        """Adds a note about a stretch of the prompt, and the message it became."""
         self.notes.append(Note(kind, start, end, message, text))
 
     def request(self, dialect: Dialect, mask: SpellingMask) -> Request:
@@ -217,18 +218,18 @@ class PromptReading:
 
 
 def _name_or_dialect(dialect: Dialect) -> DialectName | Dialect:
-    """The name of a release; a dialect that is none by itself."""
+    """The name of a dialect that is a release; any other dialect itself."""
     is_release = DIALECTS.get(dialect.name) is dialect
     return cast("DialectName", dialect.name) if is_release else dialect
 
 
 @dataclass(frozen=True)
 class ScannedPrompt:
-    """What stands in a text whichever way it is read: found once for all readings."""
+    """The parts of a text that are the same in every reading: found once for all readings."""
 
     text: str
     dialect: Dialect
-    images: Sequence[Mapping[str, Any]] = ()  # the records of its images, where they are known
+    images: Sequence[Mapping[str, Any]] = ()  # the records of its images, if they are known
 
     @cached_property
     def sections(self) -> list[Section]:
@@ -240,12 +241,12 @@ class ScannedPrompt:
 
     @cached_property
     def first_call(self) -> int:
-        """Where the first block of calls stands: after the end, if there is none."""
+        """The place of the first block of calls: after the end, if there is none."""
         return next(iter(self.blocks.by_start), len(self.text))
 
     @property
     def protected(self) -> Iterator[tuple[int, int]]:
-        """Stretches in which nothing structures the prompt."""
+        """Stretches in which no token structures the prompt."""
         yield from ((section.start, section.end) for section in self.sections)
         yield from ((start, end) for start, (end, _) in self.blocks.by_start.items())
 

@@ -23,7 +23,7 @@ from dsv4._format.dialects import Dialect
 
 
 class _ResultWords:
-    """What stands around results, as a dialect spells it."""
+    """The words around results, as a dialect spells them."""
 
     def __init__(self, dialect: Dialect) -> None:
         own, words = dialect.tokens, dialect.texts
@@ -38,13 +38,13 @@ class _ResultWords:
 
 
 def read_v32(scan: ScannedPrompt, interpretation: Interpretation) -> PromptReading:
-    """A prompt, read in one way."""
+    """Reads a prompt by one interpretation."""
     return _ReaderV32(scan, interpretation).reading
 
 
 @dataclass
 class _TurnV32:
-    """A message to be: a stretch of text, and what stands before an answer."""
+    """A future message: a stretch of text, and the header before it if it is an answer."""
 
     role: str
     start: int
@@ -101,7 +101,7 @@ class _ReaderV32:
     def _is_asked(self, header: int, end: int) -> bool:
         """Whether a header ends a user turn.
 
-        The end of a turn comes first where a user token is only spelled, in an answer.
+        If a user token is only spelled, in an answer, the end of that turn comes first.
         """
         answering = self._header is not None and not self._interpretation.trusted
         return header >= 0 and not (answering and 0 <= end < header)
@@ -117,7 +117,7 @@ class _ReaderV32:
         return at
 
     def _unclosed(self, at: int, lexeme: PromptLexeme) -> None:
-        """Text that no end closes: a system's, or what the model has begun to write."""
+        """Text that no end closes: a system's, or an answer that the model has begun to write."""
         if at < lexeme.start:
             self._turns.append(_TurnV32("system", at, lexeme.start, self._header))
         self._header = None
@@ -133,8 +133,8 @@ class _ReaderV32:
     def _results(self, at: int, calls: int, bound: int) -> int:
         """The results after an answer: one for each call, or fewer in a block without an end.
 
-        `bound` is where the next token stands. A result may spell one, so that it only bounds a
-        block without an end; whatever else, a result does not reach into the next block.
+        `bound` is the place of the next token. A result may spell one, so it only bounds a block
+        without an end; in any case, a result does not reach into the next block.
         """
         text, start = self._text, at
         limit = text.find(self._words.block_open, at)
@@ -237,8 +237,8 @@ class _ReaderV32:
         self._add("user", self._text[turn.start : turn.end])
 
     def _holds_tools(self, turn: _TurnV32) -> bool:
-        """Whether tools, which have tokens that no answer can spell, stand after a header: a system
-        message does, between results and an answer."""
+        """Whether a turn after a header holds tools, which have tokens that no answer can spell: a
+        system message between results and an answer does."""
         sections = self._sections(turn.start, turn.end) if self._interpretation.trusted else []
         return any(section.tools for section in sections)
 

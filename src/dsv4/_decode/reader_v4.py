@@ -15,7 +15,7 @@ from dsv4._format.dialects import Dialect
 
 
 class AdjacentUserTurns:
-    """What keeps user turns apart that follow each other without a header.
+    """Separators of user turns that follow each other without a header.
 
     The encoder would join two user messages. So one of them is a developer's, or the first carries
     a task, or an empty system message stands between.
@@ -60,12 +60,12 @@ class AdjacentUserTurns:
         return not any(part.is_result for part in plan.parts_of(n))
 
 
-# A task that keeps a user turn from being joined by the next, and is written nowhere.
+# A task that keeps the next user turn from joining one, and that is not written.
 UNWRITTEN_TASK = "query"
 
 
 def read_v4(scan: ScannedPrompt, interpretation: Interpretation) -> PromptReading:
-    """A prompt, read in one way."""
+    """Reads a prompt by one interpretation."""
     plan = PromptPlan(scan, interpretation)
     _MessageWriterV4(plan).write()
     return plan.reading
@@ -81,7 +81,7 @@ class _MessageWriterV4:
         self._text = plan.text
         self._pictures = ImageContent(plan.dialect.image_token, plan.scan.images)
         self._neighbours = AdjacentUserTurns(plan)
-        # How many calls the last answer made that made any.
+        # The number of calls in the last answer that has calls.
         self._calls = 0
         self._write_turn = {
             "system": self._system,
@@ -106,7 +106,7 @@ class _MessageWriterV4:
         last = plan.turns[-1] if plan.turns else None
         has_token = plan.dialect.system_token is not None
         if last is None and has_token:
-            self._add("assistant", "", wo_eos=True)  # which writes nothing
+            self._add("assistant", "", wo_eos=True)  # it writes nothing
         elif last is None:
             self._add("system", "")
         elif last.role == "user" and last.next_header is None and not (last.task or has_token):
@@ -127,7 +127,7 @@ class _MessageWriterV4:
         return content
 
     def _note(self, kind: str, start: int, end: int, text: str) -> None:
-        """A note about the message that is written next."""
+        """Adds a note about the message that is written next."""
         self._reading.note(kind, start, end, text, len(self._messages))
 
     # Turns.
@@ -138,7 +138,7 @@ class _MessageWriterV4:
             self._add("system", self._content(at, turn.end))
 
     def _systems(self, n: int, at: int) -> int:
-        """The system messages that end with tools or a format. Returns where the rest begins."""
+        """Writes system messages that end with tools or a format. Returns the rest's start."""
         for section in self._plan.sections_of(n):
             self._with_section("system", at, section)
             at = section.end
@@ -185,7 +185,7 @@ class _MessageWriterV4:
         self._messages.append({"role": "user", "content": self._content(start, end)})
 
     def _result(self, part: UserTurnPart, number: int) -> None:
-        """A result. An id of no call would be sorted to the front, so it gets one of the calls'."""
+        """Writes a result with the id of a call: one of no call would be sorted to the front."""
         if not self._calls:
             self._note("results-guessed", part.start, part.end, "read as a result, without a call")
         call = min(number, self._calls - 1) if self._calls else number
@@ -226,7 +226,7 @@ class _MessageWriterV4:
         self._messages.append({"role": "assistant", "content": content, **given, **calls})
 
     def _forced(self, n: int, turn: PromptTurn) -> str | None:
-        """The choice of a tool that opens a call at the end of the prompt."""
+        """The tool choice that opens a call at the end of the prompt, if one is open there."""
         if n < len(self._plan.turns) - 1 or turn.header is not LexemeKind.ANSWER:
             return None
         tags, text = self._plan.dialect.tags, self._text[turn.start : turn.end]

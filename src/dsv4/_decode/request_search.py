@@ -40,7 +40,7 @@ INTERPRETATIONS = (
 
 
 def decode_prompt(prompt: str | Prompt, dialect: str | Dialect | None, strict: bool) -> Decoded:
-    """What `dsv4.decode` gives."""
+    """The result of `dsv4.decode`."""
     source = _PromptSource(prompt)
     if dialect is not None:
         likely: tuple[Dialect, ...] = (dialect_named(dialect),)
@@ -66,7 +66,7 @@ def decode_prompt(prompt: str | Prompt, dialect: str | Dialect | None, strict: b
 
 
 class _PromptSource:
-    """A prompt to be read: its text, and where it is known to spell tokens that are none."""
+    """A prompt to be read: its text, and the places known to spell tokens that are only text."""
 
     def __init__(self, prompt: str | Prompt) -> None:
         self.spellings: list[tuple[int, int]] | None = None
@@ -86,14 +86,14 @@ class _PromptSource:
 
     def other_token(self, prompt: Prompt) -> tuple[int, int] | None:
         """The first spelling that is a token in one of two prompts of the same text, and text in
-        the other; None where the same are tokens, or where nobody knows."""
+        the other; None if there is no difference, or if it is unknown."""
         if self.spellings is None:
             return None
         return min({*self.spellings} ^ {*prompt.special_text}, default=None)
 
 
 def _decode_as(source: _PromptSource, dialect: Dialect, likely: tuple[Dialect, ...]) -> Decoded:
-    """The prompt as one of a dialect."""
+    """The prompt, decoded as one of a dialect."""
     scan = ScannedPrompt(source.mask.text, dialect, source.images)
     release = next((one for one, served in SERVED_AS.items() if served is dialect), dialect)
     served = release is not dialect
@@ -128,9 +128,10 @@ def _decode_as(source: _PromptSource, dialect: Dialect, likely: tuple[Dialect, .
 
 
 def _may_be_too(source: _PromptSource, other: Dialect, written: Dialect) -> bool:
-    """Whether a prompt of one dialect may be of another, of which it shows no sign to the contrary.
+    """Whether a prompt of one dialect may be of another too, to which no sign in it is contrary.
 
-    Whether results ask shows only in what is dropped: the other one must write the prompt, too.
+    If the two differ in whether results ask, which shows only in the parts that are dropped, the
+    other one must also write the same prompt.
     """
     if other.results_ask == written.results_ask or other.texts.result_start not in source.text:
         return True
@@ -146,7 +147,7 @@ _STRING_END = {quote: re.compile(rf"(?:[^{quote}\\]|\\.)*") for quote in "'\""}
 
 
 def log_notes(text: str, dialect: Dialect) -> Iterator[Note]:
-    """What shows that a text is a line of a log, or a string with its escapes, and no prompt."""
+    """Notes on signs that a text is not a prompt, but a line of a log or a string with escapes."""
     bos = dialect.tokens.bos
     begin = text.find(bos)
     if begin > 0:
@@ -159,7 +160,7 @@ def log_notes(text: str, dialect: Dialect) -> Iterator[Note]:
 
 
 def unescaped_prompt(text: str) -> str:
-    """The prompt in a line of a log or in what `repr` shows: without what stands around it, and
+    """The prompt in a line of a log or in the output of `repr`: without the text around it, and
     with the characters that its escapes stand for."""
     begin = text.find(tokens.BOS)
     quoted = max(begin, 0)
@@ -176,7 +177,7 @@ def _unescaped(escape: re.Match[str]) -> str:
 
 
 def _interpretations(has_ids: bool) -> Iterator[Interpretation]:
-    """What is known of tokens is used first."""
+    """The ways to read a prompt, in order. If tokens are known, that is used first."""
     for trusted in (has_ids, not has_ids):
         yield from (replace(each, trusted=trusted) for each in INTERPRETATIONS)
 
@@ -197,7 +198,7 @@ def _dialect_notes(names: tuple[str, ...], served: bool) -> Iterator[Note]:
 
 
 def _foreign_note(text: str, prompt: Prompt | None, dialect: Dialect) -> Note:
-    """Where the prompt stops being what the encoder writes, and who may have written it."""
+    """A note on the place where the prompt deviates from the encoder, and its likely author."""
     ours = "" if prompt is None else str(prompt)
     pairs = enumerate(zip(text, ours, strict=False))
     at = next((n for n, (a, b) in pairs if a != b), min(len(text), len(ours)))
@@ -207,7 +208,7 @@ def _foreign_note(text: str, prompt: Prompt | None, dialect: Dialect) -> Note:
 
 
 def _token_note(text: str, place: tuple[int, int]) -> Note:
-    """Where a request writes the text of the prompt, but not its tokens."""
+    """A note for a request that writes the text of the prompt, but not its tokens."""
     spelling = text[slice(*place)]
     problem = f"no request was found that writes this text with the same tokens: {spelling} differs"
     return Note("not-this-encoder", *place, None, problem)

@@ -1,7 +1,8 @@
 """Splits a prompt of the V4 family into turns, with one state: whose turn it is.
 
-A text may spell tokens. A token where the format has no place for one is text: the table below says
-what each token does in each state, and the functions look ahead where it depends.
+A text may spell tokens. A token in a place that the format has no token for is text: the table
+below gives the effect of each token in each state, and the functions look ahead if it depends on
+the text that follows.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dsv4._decode.prompt_scan import HEADERS, LexemeKind, PromptLexeme
 
 
 class TurnState(IntEnum):
-    """What the text before the next lexeme belongs to."""
+    """The turn to which the text before the next lexeme belongs."""
 
     BETWEEN = 0  # no turn: a system text, or an answer without a header
     SYSTEM = auto()  # a system turn with a token of its own
@@ -27,10 +28,10 @@ class TurnState(IntEnum):
 
 @dataclass(slots=True)
 class PromptTurn:
-    """A stretch of the prompt that somebody said.
+    """A stretch of the prompt with one role.
 
-    `role` is "system", "user", "latest_reminder" or "assistant". `header` is what stands before an
-    answer, THINK, ANSWER or None; `next_header` is the same for the question that it follows.
+    `role` is "system", "user", "latest_reminder" or "assistant". `header` is the header before an
+    answer, THINK, ANSWER or None; `next_header` is the one that follows a question.
     """
 
     role: str
@@ -46,7 +47,7 @@ class PromptTurn:
 
 @dataclass
 class TurnSplitter:
-    """Walks the lexemes once. `trusted` says that every lexeme is a token, and none a spelling."""
+    """Walks the lexemes once. `trusted` says that every lexeme is a token, not a spelling."""
 
     text: str
     lexemes: list[PromptLexeme]
@@ -59,10 +60,10 @@ class TurnSplitter:
     turns: list[PromptTurn] = field(default_factory=list)
     # Lexemes that were taken for text.
     demoted: list[PromptLexeme] = field(default_factory=list)
-    # Every header, whatever it is of.
+    # Every header, of any turn.
     headers: list[LexemeKind] = field(default_factory=list)
-    # Whether a question follows another; whether an answer stands without a header; and whether
-    # nothing shows where one begins. It seldom is so, and then there is more to find out.
+    # Whether a question follows another; whether an answer has no header; and whether nothing shows
+    # where one begins. All are rare, and need more work.
     has_neighbours: bool = False
     has_bare_answers: bool = False
     has_hidden_answers: bool = False
@@ -89,7 +90,7 @@ class TurnSplitter:
     def _close(
         self, lexeme: PromptLexeme, next_header: LexemeKind | None = None, closed: bool = False
     ) -> None:
-        """Makes a turn of the text up to a lexeme."""
+        """Turns the text up to a lexeme into a turn."""
         state, start, end = self._state, self._begin, lexeme.start
         if state is TurnState.USER:
             turn = PromptTurn("user", start, end, None, True, next_header)
@@ -107,10 +108,10 @@ class TurnSplitter:
             return
         self.turns.append(turn)
 
-    # What a lexeme does. The answer is whether it is one: else it is text.
+    # The effects of lexemes. Each returns whether the lexeme is a token: else it is text.
 
     def _next_turn(self, index: int, lexeme: PromptLexeme) -> bool:
-        """A token that opens a turn, while nothing is asked."""
+        """A token that opens a turn, outside of a question."""
         self._close(lexeme)
         return self._enter(_OPENS[lexeme.kind], lexeme)
 
@@ -118,7 +119,7 @@ class TurnSplitter:
         return not self.trusted and (self.joined or self._ahead.is_asked(index))
 
     def _turn_in_question(self, index: int, lexeme: PromptLexeme) -> bool:
-        """A turn after a question that nobody asked to be answered."""
+        """A turn after a question without a header for its answer."""
         if self.joined and lexeme.kind is LexemeKind.USER and not self.trusted:
             return False
         self.has_neighbours = True
@@ -127,7 +128,7 @@ class TurnSplitter:
     def _turn_in_answer(self, index: int, lexeme: PromptLexeme) -> bool:
         """A token that opens a turn, after a header: it ends an answer that was left open."""
         if lexeme.kind is LexemeKind.REMINDER and not self._text_before(lexeme):
-            return self._enter(TurnState.REMINDER, lexeme)  # which follows the header of a question
+            return self._enter(TurnState.REMINDER, lexeme)  # it follows the header of a question
         if not self.trusted and self._ahead.answer_goes_on(index):
             return False
         return self._next_turn(index, lexeme)
@@ -137,7 +138,7 @@ class TurnSplitter:
         return self._enter(TurnState.ANSWER, lexeme, lexeme.kind)
 
     def _header_of_action(self, index: int, lexeme: PromptLexeme) -> bool:
-        """A header where nobody asks: only an action's has a place there."""
+        """A header without a question: only an action's may stand there."""
         if not self._ahead.is_action(index):
             return False
         self._close(lexeme)
@@ -148,13 +149,13 @@ class TurnSplitter:
         return self._enter(TurnState.BETWEEN, lexeme)
 
     def _end_of_bare_answer(self, index: int, lexeme: PromptLexeme) -> bool:
-        """An answer without a header: all of the text is taken for it."""
+        """The end of an answer without a header: all of the text counts as the answer."""
         self.has_bare_answers = True
         self.turns.append(PromptTurn("assistant", self._begin, lexeme.start))
         return self._enter(TurnState.BETWEEN, lexeme)
 
     def _end_after_reminder(self, index: int, lexeme: PromptLexeme) -> bool:
-        """An answer whose beginning nothing shows. Who reads the turns has to find it."""
+        """The end of an answer whose beginning nothing shows. The plan has to find it."""
         if self.joined and not self.trusted:
             return False
         return self._hidden(lexeme, "assistant")
@@ -175,7 +176,7 @@ class TurnSplitter:
         return self._enter(TurnState.REMINDER, lexeme)
 
     def _end_in_question(self, index: int, lexeme: PromptLexeme) -> bool:
-        """The end of an answer without a header, after a system text that nothing shows."""
+        """The end of an answer without a header, after a system text without a visible start."""
         if self.has_system_token or self._is_spelled_in_question(index):
             return False
         return self._hidden(lexeme, "system", "assistant")
@@ -198,7 +199,7 @@ class TurnSplitter:
         return self._task(lexeme)
 
     def _action(self, index: int, lexeme: PromptLexeme) -> bool:
-        """An action: right after its header, which is a question's and no answer's."""
+        """An action: right after its header, which belongs to a question, not to an answer."""
         if self._text_before(lexeme) or not self.turns:
             return False
         self.turns[-1].next_header = None
@@ -219,7 +220,7 @@ class TurnSplitter:
 
 
 class _LookAhead:
-    """What comes after a lexeme: found for all of them, when it is first asked."""
+    """Facts about the lexemes after each lexeme: found for all of them when first needed."""
 
     def __init__(self, lexemes: list[PromptLexeme]) -> None:
         self._lexemes = lexemes
@@ -270,8 +271,8 @@ def _row(
     task: _Step = TurnSplitter._task_of_open_answer,
     action: _Step = TurnSplitter._nothing,
 ) -> list[_Step]:
-    """What each kind of lexeme does in a state; by default a reminder what any turn does, and the
-    others as in an answer."""
+    """The effect of each kind of lexeme in a state. By default a reminder has that of any turn, and
+    the others have that which they have in an answer."""
     steps = {
         **dict.fromkeys((LexemeKind.USER, LexemeKind.SYSTEM), turn),
         LexemeKind.REMINDER: reminder or turn,
