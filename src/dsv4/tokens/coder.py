@@ -83,7 +83,7 @@ def _fastokens(vocabulary: Vocabulary) -> TextEncoder:
     from fastokens import Tokenizer  # type: ignore[import-untyped]
 
     engine = Tokenizer.from_json_str(vocabulary.text)
-    # A checkpoint's file may tell to cut texts, or to fill them up.
+    # A checkpoint's file may ask to truncate texts, or to pad them.
     engine.no_truncation()
     engine.no_padding()
     return lambda text: list(engine.encode_ordinary(text).ids)
@@ -117,7 +117,7 @@ _NONE: Mapping[int, Sequence[int]] = MappingProxyType({})
 
 @runtime_checkable
 class _FastTokenizer(Protocol):
-    """What `tokenizers.Tokenizer` and objects like it have."""
+    """The interface of `tokenizers.Tokenizer` and objects like it."""
 
     def to_str(self) -> str: ...
 
@@ -135,7 +135,7 @@ class Coder:
         dialect: DialectName | Dialect | None = None,
         checkpoint: str | None = None,
     ) -> None:
-        """`checkpoint` is the name of what the vocabulary came with, if not the vocabulary's own.
+        """`checkpoint` is the name of the vocabulary's checkpoint, if not the vocabulary's own.
 
         The other parameters are those of `load`.
         """
@@ -162,18 +162,18 @@ class Coder:
         """The tokenizer of the bundled vocabulary, of a `tokenizer.json` or of a checkpoint.
 
         `source` is the path of the file or of the checkpoint's folder; `engine` is "fastokens",
-        "tokenizers" or "auto", the fastest that is installed; `dialect` is what its `dialect` shall
-        be, None to have it recognised. The bundled vocabulary is V4's; for V4.1 and "v4-vision" it
-        has their names for reserved tokens. A tokenizer is loaded once, however often it is asked
-        for.
-        A vocabulary of your own is looked at right away. Raises `VocabularyError` where there is
-        none, or where it does not have the tokens of the dialect.
+        "tokenizers" or "auto", the fastest that is installed; `dialect` is the dialect that it
+        shall have, None to have it recognised. The bundled vocabulary is V4's; for V4.1 and
+        "v4-vision" it has their names for reserved tokens. A tokenizer is loaded once, however
+        often it is asked for.
+        A vocabulary of your own is checked immediately. Raises `VocabularyError` if there is none,
+        or if it does not have the tokens of the dialect.
         """
         engine_named(engine)
         path = find_vocabulary(source)
         release = None if dialect is None else dialect_named(dialect)
         with _loading:
-            kind: Any = cls  # a class is hashable, which mypy does not believe
+            kind: Any = cls  # a class is hashable, but mypy does not know it
             tokenizer: Self = _load_vocabulary_and_engine(
                 kind, path, os.stat(path).st_mtime_ns, engine, release
             )
@@ -199,7 +199,7 @@ class Coder:
 
     @property
     def checkpoint(self) -> str:
-        """What the vocabulary came with: a path, or a name."""
+        """The checkpoint or file of the vocabulary: a path, or a name."""
         return self.vocabulary.name if self._checkpoint is None else self._checkpoint
 
     @property
@@ -212,7 +212,7 @@ class Coder:
         return self._dialect
 
     def dialect_for(self, wanted: DialectName | Dialect | None) -> Dialect:
-        """A dialect by name; raises `VocabularyError` where its tokens are not in the vocabulary.
+        """A dialect by name; raises `VocabularyError` if its tokens are not in the vocabulary.
 
         None gives the one that is recognised.
         """
@@ -220,10 +220,10 @@ class Coder:
         return dialect_of_vocabulary(vocabulary.added, self.checkpoint, wanted)
 
     def with_dialect(self, dialect: DialectName | Dialect) -> Self:
-        """This tokenizer with the names that `dialect` has for special tokens, as `load` gives it.
+        """This tokenizer with the names that `dialect` has for special tokens, as from `load`.
 
         Prompts are always encoded with the names of their own dialect; this is for decoding, and
-        for `special_id`. Raises a `VocabularyError` where its tokens are not in the vocabulary.
+        for `special_id`. Raises a `VocabularyError` if its tokens are not in the vocabulary.
         """
         release = self.dialect_for(dialect)
         if self._named_for(release) is self.vocabulary:
@@ -237,7 +237,7 @@ class Coder:
         path, options = self.vocabulary.name, (self._engine_name, self._wanted)
         if not os.path.isabs(path):  # it was not read from a file
             return type(self), (self.vocabulary, *options, self._checkpoint)
-        # Wherever it is read again, the package may be in another place.
+        # The package may be in another place where this is unpickled.
         source = None if is_bundled(path) else path
         arguments = (source, *options)
         return _unpickled, (type(self), *arguments, self.vocabulary.digest)
@@ -245,10 +245,10 @@ class Coder:
     # Text and prompts -> ids.
 
     def encode(self, prompt: Prompt, *, images: ImageIds = "compact") -> list[int]:
-        """The ids of `prompt`. Turns whose ids were given with them have those.
+        """The ids of `prompt`. Turns that were given with their ids have exactly those.
 
         With `images="compact"` an image is one id, which engines replace; with "expanded" it is as
-        many as it has tokens, for trainers. Raises a `VocabularyError` where the vocabulary lacks a
+        many as it has tokens, for trainers. Raises a `VocabularyError` if the vocabulary lacks a
         token of the prompt, an `EncodeError` for text that UTF-8 cannot write, and with "expanded"
         an `ImageError` for an image whose size is not known.
         """
@@ -283,33 +283,33 @@ class Coder:
     def encode_masked(
         self, prompt: Prompt, policy: Policy = "assistant", *, images: ImageIds = "compact"
     ) -> tuple[list[int], list[float]]:
-        """The ids of `prompt`, with a weight for each: what `policy` says is trained on.
+        """The ids of `prompt`, with a weight for each: `policy` decides which are trained on.
 
         A policy is a name, or a function of message and field; `docs/tokens.md` draws them. Images
-        have no weight; `images` is that of `encode`. Raises what `encode` raises, and an
-        `OptionError` for a policy that there is not.
+        have no weight; `images` is that of `encode`. Raises the same errors as `encode`, and an
+        `OptionError` for an unknown policy.
         """
         attributed = self.attributed(prompt, images=images)
         return attributed.ids, attributed.weights(weigher(policy, prompt.pieces))
 
     def check_text(self, prompt: Prompt) -> None:
-        """Raises an `EncodeError` where a text of the prompt is none that UTF-8 can write."""
+        """Raises an `EncodeError` if UTF-8 cannot write a text of the prompt."""
         try:
             prompt.text.encode()
         except UnicodeEncodeError:
             raise _half_character(prompt.pieces) from None
 
     def spans(self, prompt: Prompt, *, images: ImageIds = "compact") -> list[Span]:
-        """Which tokens of `prompt` came from which message and field. The spans cover them all.
+        """The spans of `prompt`'s tokens, by message and field they came from. They cover them all.
 
         `images` is that of `encode`.
         """
         return self.attributed(prompt, images=images).spans()
 
     def count(self, prompt: Prompt | str) -> int:
-        """How many tokens `prompt` has, which may also be a text.
+        """The number of tokens in `prompt`, which may also be a text.
 
-        An image counts with all of its tokens. Raises an `ImageError` where its size is not known:
+        An image counts with all of its tokens. Raises an `ImageError` if its size is not known:
         `prompt.with_image_size` gives it one.
         """
         if isinstance(prompt, str):
@@ -318,12 +318,12 @@ class Coder:
         return len(self.encode(prompt)) + sum(counts) - len(counts)
 
     def image_tokens(self, prompt: Prompt) -> list[int | None]:
-        """How many tokens each image of `prompt` takes; None where its size is not known."""
+        """The number of tokens of each image in `prompt`; None if its size is not known."""
         grids = prompt.image_grids if prompt.images else []
         rule, at = prompt.dialect.image_rule, 0
         if rule is None or not rule.pairs_rows:
             return [None if grid is None else grid.tokens for grid in grids]
-        # Here a block depends on how many tokens stand before it.
+        # Here a block depends on the number of tokens before it.
         counts: list[int | None] = []
         places = self._image_places(prompt) if grids else []
         _check_places(places, grids)
@@ -338,7 +338,7 @@ class Coder:
         return counts
 
     def prompt_cost(self, prompt: Prompt) -> dict[tuple[int | None, str], int]:
-        """How many tokens each field takes in `prompt`: (message, field) -> tokens.
+        """The number of tokens that each field takes in `prompt`: (message, field) -> tokens.
 
         Images count with all of their tokens; one whose size is not known counts as one.
         """
@@ -365,7 +365,7 @@ class Coder:
         return attributed.expanded(str(prompt.dialect.image_token), counts)
 
     def _image_places(self, prompt: Prompt) -> list[int]:
-        """Where the ids of images stand."""
+        """The places of the ids of images."""
         image = self._specials(prompt).get(str(prompt.dialect.image_token))
         return [n for n, id in enumerate(self.encode(prompt)) if id == image]
 
@@ -376,14 +376,14 @@ class Coder:
         return _text_of(as_list(ids, ("ids",), "a list of ids"), self.vocabulary)
 
     def prompt(self, ids: Iterable[int], *, dialect: DialectName | Dialect | None = None) -> Prompt:
-        """The prompt of ids, for `dsv4.decode`: what is a token stays one, what spells one not.
+        """The prompt of ids, for `dsv4.decode`: tokens stay tokens, spelled ones stay text.
 
         `ids` are those of a whole prompt. `dialect` is the release it is written in; without it,
         the text shows which it may be. Raises an `OptionError` for an id that the vocabulary does
         not have, and for an unknown dialect.
         """
         listed = as_list(ids, ("ids",), "a list of ids")
-        if dialect is None:  # the most names say the most: no prompt of others has these tokens
+        if dialect is None:  # by the most names that a dialect has: no other prompt has these
             named = max(DIALECTS.values(), key=lambda dialect: len(dialect.renamed_tokens))
             likely = dialects_of(_text_of(listed, self._named_for(named)))
             dialect = self._wanted if self._wanted in likely else likely[0]
@@ -404,16 +404,16 @@ class Coder:
         return _bytes_of(id, self.vocabulary)
 
     def special_id(self, token: str) -> int:
-        """The id of a special token, `token`. Raises a `VocabularyError` where there is none."""
+        """The id of a special token, `token`. Raises a `VocabularyError` if there is none."""
         id = self.vocabulary.added.get(token)
         if id is None:
             raise VocabularyError(f"{self.vocabulary.name} has no special token {token}")
         return id
 
     def acting_ids(self, dialect: Dialect) -> Mapping[int, str]:
-        """The tokens that mean something in a completion of `dialect`, by their ids.
+        """The tokens with a meaning in a completion of `dialect`, by their ids.
 
-        Raises a `VocabularyError` where one is missing that every completion may have.
+        Raises a `VocabularyError` if one is missing that every completion may have.
         """
         if dialect not in self._acting:
             self._acting[dialect] = self._acting_ids(dialect)
@@ -430,7 +430,7 @@ class Coder:
         listed = (*_FURTHER, *filter(None, roles), *needed)
         return {added[token]: str(token) for token in listed if token in added}
 
-    # Ids and whose they are.
+    # Ids, and the pieces they came from.
 
     def attributed(
         self,
@@ -441,8 +441,8 @@ class Coder:
     ) -> AttributedIds:
         """The ids of `prompt`, and the pieces they came from.
 
-        `sampled` gives the ids of all that the model wrote in some messages, by index. `images` is
-        that of `encode`.
+        `sampled` gives the ids of everything that the model wrote in some messages, by index.
+        `images` is that of `encode`.
         """
         added = self._specials(prompt)
         if prompt.sampled:
@@ -456,7 +456,7 @@ class Coder:
         return self._with_blocks(attributed, prompt)
 
     def _with_blocks(self, attributed: AttributedIds, prompt: Prompt) -> AttributedIds:
-        """The ids with all of those that engines write for each image."""
+        """The ids, with all the ids that engines write for each image."""
         if not prompt.images and not self._image_places(prompt):
             return attributed
         rule = prompt.dialect.image_rule
@@ -475,7 +475,7 @@ class Coder:
         return {index: ids for index, ids in sampled.items() if ids is not None}
 
     def ids_of(self, pieces: Sequence[Piece]) -> list[int]:
-        """The ids of `pieces` by themselves, apart from the prompt they are of."""
+        """The ids of `pieces` by themselves, apart from their prompt."""
         return self._attributed(pieces, self.vocabulary.added, _NONE).ids
 
     def _attributed(
@@ -518,7 +518,7 @@ class Coder:
             raise _HalfCharacter from None
 
     def _load_engine(self) -> TextEncoder:
-        # One for each vocabulary, however many tokenizers are over it: an engine takes 200 MiB.
+        # One for each vocabulary, however many tokenizers use it: an engine takes 200 MiB.
         with _loading:
             engines = _engines.setdefault(self.vocabulary.ordinary, {})
             if self._make_engine not in engines:
@@ -531,7 +531,7 @@ class Coder:
             return self._engine
 
     def _specials(self, prompt: Prompt) -> dict[str, int]:
-        """The ids of special tokens, after a look whether the dialect has them all."""
+        """The ids of special tokens, after a check that the vocabulary has all of the dialect's."""
         if not isinstance(prompt, Prompt):
             raise OptionError("prompt", mismatch(prompt, "what dsv4.encode gives"))
         dialect = prompt.dialect
@@ -564,7 +564,7 @@ def _check_places(places: Sequence[int], images: Sequence[object]) -> None:
 
 
 def _numbers(counts: Sequence[int | None], prompt: Prompt) -> list[int]:
-    """The tokens of all images. Raises where one is not known."""
+    """The numbers of tokens of all images. Raises if one is not known."""
     numbers = [count for count in counts if count is not None]
     if len(numbers) < len(counts):
         first = next(n for n, count in enumerate(counts) if count is None)
@@ -582,7 +582,7 @@ def _half_problem(text: str) -> str:
 
 
 def _half_character(pieces: Sequence[Piece]) -> EncodeError:
-    """The error for pieces in one of which half a character stands: it names the message."""
+    """The error for pieces of which one has half a character in it: it names the message."""
     for piece in pieces:
         try:
             piece.text.encode()
@@ -612,9 +612,9 @@ def _load_vocabulary_and_engine(
     return tokenizer
 
 
-# The vocabularies of tokenizers that were wrapped, by what is in them, as long as one is in use.
+# The vocabularies of tokenizers that were wrapped, by their digests, as long as one is in use.
 _vocabularies: WeakValueDictionary[bytes, Vocabulary] = WeakValueDictionary()
-# What comes first in a `tokenizer.json` is no part of the vocabulary, and changes with its use.
+# The beginning of a `tokenizer.json` is not part of the vocabulary, and changes with its use.
 _SETTINGS_END = '"added_tokens":'
 _NO_SETTINGS = '{"version":"1.0","truncation":null,"padding":null,'
 
@@ -632,7 +632,7 @@ def _shared_vocabulary(text: str) -> Vocabulary:
 def _unpickled(
     kind: type[Coder], source: str | None, engine: str, dialect: Dialect | None, digest: bytes
 ) -> Coder:
-    """The tokenizer of a path, if there is still the same in it."""
+    """The tokenizer of a path, if that still holds the same vocabulary."""
     tokenizer = kind.load(source, engine, dialect)
     if tokenizer.vocabulary.digest != digest:
         name = tokenizer.vocabulary.name
@@ -648,8 +648,8 @@ _ALONE = None
 def _text_runs(
     pieces: Sequence[Piece], sampled: Mapping[int, Any]
 ) -> Iterator[tuple[int | None, list[Piece]]]:
-    """Special tokens one by one, and the text between them all together; and what was sampled in
-    a message, whatever is in it."""
+    """Runs of pieces: each special token by itself, all text between two together, and the sampled
+    part of a message as one, whatever is in it."""
     run: list[Piece] = []
     before: int | None = _ALONE
     for piece in pieces:
@@ -666,7 +666,7 @@ def _text_runs(
 
 
 def common_prefix_length(a: Sequence[Any], b: Sequence[Any]) -> int:
-    """How many ids, or letters, two sequences begin with in common."""
+    """The number of ids, or letters, that two sequences have in common at the beginning."""
     shorter = min(len(a), len(b))
     if a[:shorter] == b[:shorter]:
         return shorter
@@ -686,24 +686,25 @@ def common_prefix_length(a: Sequence[Any], b: Sequence[Any]) -> int:
 # spelling only where a grammar allowed nothing else.
 
 
-# Further tokens that mean something in a completion than those that every vocabulary has.
+# Further tokens with a meaning in a completion, besides those that every vocabulary has.
 _FURTHER = tuple(spelling for spelling, _, _ in COMPLETION_TOKENS)
 
 
 class IdParser:
     """Feeds a `dsv4.StreamParser` with ids.
 
-    A special token is what has its id. Text of ordinary tokens never spells one, whatever it looks
-    like, unless it was written under a grammar that has these tokens as text.
+    A special token is recognised by its id. Text of ordinary tokens never spells one, whatever it
+    looks like, unless it was written under a grammar that has these tokens as text.
 
     - `tokenizer`: the vocabulary of the ids.
-    - `parser`: what reads the completion, fresh: `dsv4.StreamParser(…)` or `request.parser()`. A
-      `StreamParser` with its default options, if not given.
-    - `markers`: how the grammar of the completion writes special tokens, as `Grammar.markers` says.
-      With "text", the tokens around reasoning and the one of tool calls count also where ordinary
-      tokens spell them: such a grammar allows that, and allows no text that would spell one.
+    - `parser`: the parser of the completion, a fresh one: `dsv4.StreamParser(…)` or
+      `request.parser()`. A `StreamParser` with its default options, if not given.
+    - `markers`: the form in which the completion's grammar writes special tokens, as in
+      `Grammar.markers`. With "text", the tokens around reasoning and the one of tool calls also
+      count if ordinary tokens spell them: such a grammar allows that, and allows no text that would
+      spell one.
 
-    Raises a `VocabularyError` where the vocabulary lacks a token that completions have.
+    Raises a `VocabularyError` if the vocabulary lacks a token that completions have.
     """
 
     def __init__(
@@ -718,10 +719,10 @@ class IdParser:
         self._tokenizer = tokenizer
         self._parser = StreamParser() if parser is None else parser
         self._spelled = markers == "text"
-        self._begun = ""  # what may become a marker, where these may be spelled
+        self._begun = ""  # text that may become a marker, if markers may be spelled
         self._acting = tokenizer.acting_ids(self._parser.dialect)
         self._bytes_of = tokenizer.vocabulary.bytes_of
-        # The tokens that a grammar may make a model write, and what may be the start of one.
+        # The tokens that a grammar may make a model write, and their possible beginnings.
         own, dsml = self._parser.dialect.tokens, self._parser.dialect.tags.dsml
         markers_of = own.think_start, own.think_end, dsml
         self._marker = re.compile(f"({'|'.join(map(re.escape, markers_of))})")
@@ -754,8 +755,8 @@ class IdParser:
         return events
 
     def pass_by(self, id: int, text: str, kind: TextKind) -> str | None:
-        """Takes `id` without making an event of it, where its text is `text` and that would be one
-        of `kind`, or none. Gives the event's text. None: nothing was taken, and the id is to be
+        """Takes `id` without creating an event, if its text is `text` and that would be one of
+        `kind`, or none. Returns the event's text. None: nothing was taken, and the id is to be
         fed."""
         if self._in_character or self._spelled or id in self._acting:
             return None
@@ -776,7 +777,7 @@ class IdParser:
             return None
 
     def _feed_bytes(self, data: bytes, final: bool = False) -> list[Event]:
-        """Text of ordinary tokens: what it spells does not act, unless markers may be spelled."""
+        """Feeds text of ordinary tokens, in which only markers count, and only if they may."""
         text = self._decoder.decode(data, final)
         self._in_character = bool(self._decoder.getstate()[0])
         if self._spelled:
@@ -784,7 +785,7 @@ class IdParser:
         return self._parser.feed_inert(text) if text else []
 
     def _feed_spelled(self, text: str, final: bool) -> list[Event]:
-        """Text in which markers may be spelled, each of them whole."""
+        """Feeds text in which markers may be spelled, each of them in one piece."""
         *complete, rest = self._marker.split(self._begun + text)
         self._begun = ""
         if not final:

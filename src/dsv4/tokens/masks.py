@@ -1,4 +1,4 @@
-"""Which message and field each token came from, and its weight in training."""
+"""The message and field that each token came from, and its weight in training."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 from dsv4._encode.prompt import Piece
 from dsv4.errors import OptionError, mismatch
 
-# What a policy says of a piece: its tokens' weight.
+# A policy as a function: piece -> weight of its tokens.
 Weigh: TypeAlias = Callable[[Piece], float]
 # A policy by name, or a function of message index and field.
 Policy: TypeAlias = str | Callable[[int | None, str], float]
@@ -40,13 +40,13 @@ class AttributedIds:
         self.pieces: list[Piece] = []
 
     def add(self, ids: Sequence[int], piece: Piece) -> None:
-        """More ids, all of one piece."""
+        """Adds ids, all of one piece."""
         self.ids += ids
         self.ends.append(len(self.ids))
         self.pieces.append(piece)
 
     def add_run(self, ids: Sequence[int], pieces: Sequence[Piece], ends: Iterable[int]) -> None:
-        """More ids, of several pieces; `ends` are counted from the first of these ids."""
+        """Adds ids of several pieces; `ends` are counted from the first of these ids."""
         start = len(self.ids)
         self.ids += ids
         self.ends += (start + end for end in ends)
@@ -56,7 +56,7 @@ class AttributedIds:
         return self.pieces[bisect_right(self.ends, token)]
 
     def expanded(self, token: str, counts: Sequence[int]) -> AttributedIds:
-        """The same, with each image's one id as often as the image has tokens."""
+        """The same, with each image's only id repeated as often as the image has tokens."""
         longer, following = AttributedIds(), iter(counts)
         for start, end, piece in self:
             times = next(following) if piece.special and piece.text == token else 1
@@ -73,7 +73,7 @@ class AttributedIds:
         return self
 
     def parted(self, message: int) -> tuple[AttributedIds, AttributedIds]:
-        """What comes before a message, and the rest."""
+        """The part before a message, and the rest."""
         at = next(n for n, piece in enumerate(self.pieces) if piece.message == message)
         token = self.ends[at - 1] if at else 0
         head, tail = AttributedIds(), AttributedIds()
@@ -82,7 +82,7 @@ class AttributedIds:
         return head, tail
 
     def __iter__(self) -> Iterator[tuple[int, int, Piece]]:
-        """Start, end and piece, where a piece has tokens."""
+        """Start, end and piece, for each piece that has tokens."""
         start = 0
         for end, piece in zip(self.ends, self.pieces, strict=True):
             if end > start:
@@ -92,7 +92,7 @@ class AttributedIds:
     def weights(self, weigh: Weigh) -> list[float]:
         weights: list[float] = []
         for start, end, piece in self:
-            # No model writes an image, whatever a policy says of its place.
+            # No model writes an image, whatever weight a policy gives to its place.
             weight = 0.0 if piece.field == "image" else float(weigh(piece))
             weights += [weight] * (end - start)
         return weights
@@ -108,9 +108,9 @@ class AttributedIds:
 
 
 def piece_token_ends(pieces: Sequence[Piece], lengths: Iterable[int]) -> list[int]:
-    """Where the tokens of each piece of a run of text end; `lengths` are the tokens' bytes.
+    """The end of the tokens of each piece in a run of text; `lengths` are the tokens' bytes.
 
-    A token that crosses a border belongs to the later piece: to whoever wrote its last byte.
+    A token that crosses a border belongs to the later piece: to the author of its last byte.
     """
     reached = list(accumulate(lengths))
     ends = accumulate(_byte_length(piece.text) for piece in pieces[:-1])
@@ -132,18 +132,18 @@ def weigher(policy: Policy, pieces: Sequence[Piece]) -> Weigh:
 
 
 def _assistant(pieces: Sequence[Piece]) -> Weigh:
-    """All that the model writes."""
+    """Everything that the model writes."""
     return lambda piece: piece.origin == "model"
 
 
 def _last_turn(pieces: Sequence[Piece]) -> Weigh:
-    """What the model writes in its last message."""
+    """Everything that the model writes in its last message."""
     last = next((p.message for p in reversed(pieces) if p.origin == "model"), None)
     return lambda piece: piece.origin == "model" and piece.message == last
 
 
 def _answers(pieces: Sequence[Piece]) -> Weigh:
-    """What the model writes but for its reasoning."""
+    """Everything that the model writes but its reasoning."""
     return lambda piece: piece.origin == "model" and piece.field != "reasoning"
 
 

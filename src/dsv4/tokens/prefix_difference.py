@@ -1,4 +1,4 @@
-"""Why one prompt is not a prefix of the next: where they differ, and the cause."""
+"""The place at which a prompt is no longer a prefix of the next one, and the cause."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ PICTURE = "another picture stands here"
 
 
 class Difference(NamedTuple):
-    """Where a prompt leaves another, and why.
+    """The place at which a prompt begins to differ from another, and the cause.
 
-    `token` is the index of the first token that differs. `message` and `field` say what stands
-    where the texts part: the index of the message, None where it is of none, and the part of it.
-    Tokens may part before, where the end of a text has merged with what follows. `cause` is one of
-    the texts of this module.
+    `token` is the index of the first token that differs. `message` and `field` say what is there in
+    the text: the index of the message, None if there is none, and the part of it. Tokens may differ
+    earlier than texts, if the end of a text has merged with the text that follows. `cause` is one
+    of the texts of this module.
     """
 
     token: int
@@ -47,11 +47,11 @@ class Difference(NamedTuple):
 
 
 def why_not_prefix(a: Prompt, b: Prompt, tokenizer: Coder | None = None) -> Difference | None:
-    """Where `b` leaves `a`, and why.
+    """The place at which `b` begins to differ from `a`, and the cause.
 
-    `a` and `b` are what encoding gave, `tokenizer` makes their ids; without one the bundled
-    vocabulary does. Returns None if all of `a` is the start of `b`. Raises what encoding
-    them raises.
+    `a` and `b` are results of encoding, `tokenizer` gives their ids; without one the bundled
+    vocabulary does. Returns None if all of `a` is the start of `b`. Raises the errors of encoding
+    them to ids.
     """
     tokenizer = tokenizer or Coder.load()
     return difference_between(
@@ -61,7 +61,7 @@ def why_not_prefix(a: Prompt, b: Prompt, tokenizer: Coder | None = None) -> Diff
 
 
 class ComparedPrompt:
-    """One of two prompts: its ids, its pieces, and what the format left out of it."""
+    """One of two prompts: its ids, its pieces, and the parts that the format left out of it."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class ComparedPrompt:
         self.images = images
 
     def pictures(self) -> Iterator[tuple[int, Piece, str]]:
-        """Token, piece and identity of each image: its placeholder does not tell it."""
+        """Token, piece and identity of each image: different images have the same placeholder."""
         places = (
             (start, piece)
             for start, _, piece in self.attributed
@@ -85,7 +85,7 @@ class ComparedPrompt:
         for (start, piece), record in zip(places, self.images, strict=False):
             yield start, piece, identity(record)
 
-    # What follows is asked for only where two prompts part.
+    # The rest is needed only if two prompts differ.
 
     @cached_property
     def rules(self) -> set[Omission]:
@@ -97,11 +97,11 @@ class ComparedPrompt:
 
     @cached_property
     def latest(self) -> int:
-        """The last message that there is something of."""
+        """The last message that has a piece in the prompt."""
         return max((message for message in self.messages if message is not None), default=-1)
 
     def of(self, field: str) -> list[tuple[int | None, str]]:
-        """All that there is of a field: message and text."""
+        """All pieces of a field: message and text."""
         return [
             (piece.message, piece.text) for piece in self.attributed.pieces if piece.field == field
         ]
@@ -110,18 +110,18 @@ class ComparedPrompt:
         return any(p.message == message and p.field == field for p in self.attributed.pieces)
 
     def is_preamble(self, piece: Piece) -> bool:
-        """Whether a piece opens what no message brings: the request's own tools and format."""
+        """Whether a piece opens the request's own tools and format, which belong to no message."""
         is_system = piece.special and piece.text == self.dialect.system_token
         return piece.message is None and is_system
 
     def is_asking(self, piece: Piece) -> bool:
-        """Whether a piece is of the header that asks for an answer."""
+        """Whether a piece belongs to the header that asks for an answer."""
         own = self.dialect.tokens
         asking = own.assistant, own.think_start, own.think_end
         return piece.field == "header" and piece.text in asking
 
     def comes_after(self, at: int, message: int | None) -> bool:
-        """Whether there is something of a message from a piece on."""
+        """Whether a message has pieces from a piece on."""
         return any(piece.message == message for piece in self.attributed.pieces[at:])
 
     def asks_after(self, at: int) -> bool:
@@ -138,7 +138,7 @@ class ComparedPrompt:
 
     @cached_property
     def thinks(self) -> bool | None:
-        """Whether this is a prompt of thinking mode. None where nothing in it says."""
+        """Whether this is a prompt of thinking mode. None if nothing in it shows that."""
         heads = {piece.text for piece in self.attributed.pieces if piece.field == "header"}
         if self.dialect.tokens.think_start in heads or any(
             p.field == "reasoning" for p in self.attributed.pieces
@@ -157,7 +157,7 @@ class ComparedPrompt:
 def difference_between(
     old: ComparedPrompt, new: ComparedPrompt, before: int = 0
 ) -> Difference | None:
-    """The same of ids and their pieces, with `before` tokens in front of both."""
+    """The same for ids and their pieces, with `before` tokens in front of both."""
     token = common_prefix_length(old.attributed.ids, new.attributed.ids)
     for (place, piece, was_shown), (_, _, is_shown) in zip(
         old.pictures(), new.pictures(), strict=False
@@ -182,9 +182,9 @@ def difference_between(
 
 
 class _Change(NamedTuple):
-    """Where the texts of two prompts part: the pieces that stand there, and which they are.
+    """The place at which the texts of two prompts begin to differ: the pieces there, by index.
 
-    Tokens may part before, where the end of a text has merged with what follows.
+    Tokens may differ earlier, if the end of a text has merged with the text that follows.
     """
 
     old: ComparedPrompt
@@ -206,9 +206,9 @@ class _Change(NamedTuple):
 
 
 def _first_difference(old: Sequence[Piece], new: Sequence[Piece]) -> tuple[int, int]:
-    """The pieces at which two prompts part. One that is past the last is none."""
+    """The pieces at which two prompts begin to differ. One past the last is not a piece."""
     was_at = now_at = 0
-    a = b = ""  # what is left of the pieces before these
+    a = b = ""  # the rest of the pieces before these
     while True:
         while not a and was_at < len(old) and not old[was_at].special:
             a, was_at = old[was_at].text, was_at + 1
@@ -237,7 +237,7 @@ def _cause(change: _Change) -> str:
 
 
 def _differs(field: str) -> Callable[[_Change], bool]:
-    """Whether a field that stands here is another one in the other prompt."""
+    """A test for a field: whether it stands here, and differs in the other prompt."""
 
     def differs(c: _Change) -> bool:
         here = c.was.field == field or (c.old.is_preamble(c.was) and c.old.has(None, field))
@@ -267,8 +267,7 @@ def _says(pieces: Sequence[Piece], start: int) -> bool:
 
 
 def _turns_header(before: ComparedPrompt, was: Piece, now: Piece) -> bool:
-    """Whether a header lets the model think in one prompt, which `was` is of, and not in the
-    other."""
+    """Whether a header lets the model think in the prompt of `was`, and not in the other."""
     own = before.dialect.tokens
     return was.special and (was.text, now.text) == (own.think_start, own.think_end)
 
@@ -276,7 +275,7 @@ def _turns_header(before: ComparedPrompt, was: Piece, now: Piece) -> bool:
 def _loses_reasoning(c: _Change) -> bool:
     if _turns_header(c.old, c.was, c.now):
         return c.fields == {"header"}
-    # A turn of nothing else is not there at all without it.
+    # A turn with only reasoning is not in the prompt at all without it.
     return c.was.field == "reasoning" and not c.new.has(c.was.message, "reasoning")
 
 
@@ -289,7 +288,7 @@ def _gets_reasoning(c: _Change) -> bool:
 
 
 def _is_dropped(c: _Change) -> bool:
-    """Whether what the first prompt shows comes before a question that only the second has."""
+    """Whether the second prompt lacks reasoning that comes before a question new in that prompt."""
     return (
         _loses_reasoning(c)
         and c.new.thinks is not False
@@ -308,7 +307,7 @@ def _thinks_otherwise(c: _Change) -> bool:
     return None not in (c.old.thinks, c.new.thinks) and c.old.thinks != c.new.thinks
 
 
-# Messages that came, went or moved.
+# Messages that were added, left out or moved.
 
 
 def _is_question(c: _Change) -> bool:
@@ -320,14 +319,14 @@ def _is_question(c: _Change) -> bool:
 
 
 def _is_instead(c: _Change) -> bool:
-    """Whether the second prompt has a message more, and not the answer."""
+    """Whether the second prompt has one more message, and it is not the answer."""
     return _is_question(c) and not c.new.is_asking(c.now) and bool(c.new.messages - c.old.messages)
 
 
 def _is_moved(c: _Change) -> bool:
     """Whether a later message comes first: only the results of calls change places.
 
-    It may stand before here, if it begins with the same text.
+    It may begin before the difference, if it begins with the same text.
     """
     if c.was.message is None or not c.new.comes_after(c.now_at, c.was.message):
         return False
@@ -346,9 +345,9 @@ def _is_vanished(c: _Change) -> bool:
 
 
 def _is_back(c: _Change) -> bool:
-    """Whether the second prompt has a message that the first has left out for want of tools.
+    """Whether the second prompt has a message that the first left out because it has no tools.
 
-    It stands before here: what follows it may begin with the same text.
+    It stands before the difference: the message after it may begin with the same text.
     """
     if c.was.message == c.now.message or c.old.of("tools") or not c.new.of("tools"):
         return False

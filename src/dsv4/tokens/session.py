@@ -1,4 +1,4 @@
-"""A growing conversation, of which only what is new is encoded."""
+"""A growing conversation, of which only new messages are encoded."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _LATER_USER: MessageFields = {"role": "user", "content": ""}
 
 
 class _SampledTurn(NamedTuple):
-    """The ids of all that the model wrote in a message, and whether it began with reasoning."""
+    """The ids of everything that the model wrote in a message, and whether reasoning came first."""
 
     ids: list[int]
     thinking: bool
 
 
 class Snapshot(NamedTuple):
-    """The ids of a session at some time. Settled ones are only ever added to."""
+    """The ids of a session at some time. Settled ids never change: more are only added to them."""
 
     settled: AttributedIds
     pieces: int
@@ -55,7 +55,7 @@ class Snapshot(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """A context that the model met, with what it wrote there: one row of training data.
+    """A context that the model saw, with the text it wrote there: one row of training data.
 
     `mask` is 1 where the model sampled the token of `ids`. `logprobs` has the log-probabilities
     that were given with sampled ids, and None elsewhere.
@@ -67,7 +67,7 @@ class Sample(NamedTuple):
 
 
 class _Sampling(NamedTuple):
-    """What was sampled in one go, and what the session held before it."""
+    """The result of one sampling, and the ids of the session before it."""
 
     before: Snapshot
     ids: list[int]
@@ -80,9 +80,9 @@ class Session:
     `tokenizer` gives the ids. The options are those of `Request`, but for `context`; or give a
     `Request`, whose messages are the first. Raises an `OptionError` for an option that is wrong.
 
-    What stands before the last user turn is settled: kept as ids, and not looked at again. Only a
+    Everything before the last user turn is settled: kept as ids, and not encoded again. Only a
     message that brings tools, or a first system message for the request's tools, changes it. In the
-    dialect "v3.2" all of the conversation is looked at every time.
+    dialect "v3.2" the whole conversation is encoded every time.
     Messages are kept as they are given: do not change them afterwards.
     """
 
@@ -100,7 +100,7 @@ class Session:
         self._tokenizer = tokenizer.with_dialect(request.dialect)
         self._request = replace(request, messages=())
         self._dialect = tokenizer.dialect_for(request.dialect)
-        # V3.2 reads each turn by those before it, so nothing of it is ever settled.
+        # In V3.2 each turn depends on those before it, so nothing is ever settled.
         self._settles = self._dialect.layout == "v4"
         self._messages: list[MessageFields] = []
         self._sampled: dict[int, _SampledTurn] = {}
@@ -111,7 +111,7 @@ class Session:
         self._keeps_reasoning = self._shows_tools and bool(self._declared)
         self._system: int | None = None  # the first system message
         self._has_strangers = False
-        # The ids that are settled, and those that are not, as they were last given.
+        # The ids that are settled, and those that are not, as of the last encoding.
         self._settled = AttributedIds()
         self._tail = AttributedIds()
         self._settled_images: list[Any] = []
@@ -120,8 +120,8 @@ class Session:
         self._settled_calls: MessageFields | None = None
         self._starts_over = False
         self._is_current = True
-        # Where, and why, the last call of `prompt_ids` gave something else than the call before it
-        # went on. None if all that was there before is still there.
+        # The place and the cause of a change that the last call of `prompt_ids` made to the ids of
+        # the call before. None if it only added ids.
         self.rewritten: Difference | None = None
         for message in request.messages:
             self.append(message)
@@ -146,11 +146,11 @@ class Session:
         return grids_of(map(maybe_size, self.images), self._dialect)
 
     def append(self, message: MessageInput) -> None:
-        """Adds `message`: a dict, what parsing gave, or what else `Request` takes.
+        """Adds `message`: a dict, a parsed message, or any other that `Request` takes.
 
-        Raises an `EncodeError` for what is no message, and for one that has no place in the format
-        here: then the session is as it was. A message that has one only before a later user turn is
-        added, and `prompt_ids` raises until there is one.
+        Raises an `EncodeError` for anything but a message, and for one that the format cannot have
+        here: then the session is as it was. A message that it can have only before a later user
+        turn is added, and `prompt_ids` raises until there is one.
         """
         self._append_fields(as_message(message, ("messages", len(self._messages))))
 
@@ -159,22 +159,22 @@ class Session:
         self._messages.append(fields)
         self._has_strangers |= self._is_stranger(fields)
         self._is_current = False
-        # Both are asked, because each remembers what it has seen.
+        # Both are called, because each remembers what it has seen.
         if any([self._brings_tools(fields), self._takes_extras(fields)]):
             self._starts_over = True
 
     def append_sampled(
         self, ids: Iterable[int], logprobs: Sequence[float | None] | None = None
     ) -> Message:
-        """Adds what the model wrote, and keeps it as it was sampled. Returns how it reads.
+        """Adds the ids that the model sampled, unchanged. Returns the message that they spell.
 
-        `ids` go on where the prompt ended: what it held of the answer is part of the message.
-        `logprobs` are their log-probabilities, one for each, which `samples` gives back.
-        Without an EOS at its end the turn is left open. What is sampled next goes on with an open
-        turn: both are one message, and the whole of it is returned. Raises an `OptionError` for an
-        id that is not in the vocabulary and for `logprobs` that are not as many as the ids, and an
-        `EncodeError` for a message that has no place in the format here: then the session is as it
-        was.
+        `ids` go on where the prompt ended: a start of the answer in the prompt is part of the
+        message. `logprobs` are their log-probabilities, one for each, which `samples` returns.
+        Without an EOS at its end the turn is left open. The ids that are sampled next continue an
+        open turn: both are one message, and the whole of it is returned. Raises an `OptionError`
+        for an id that is not in the vocabulary and for `logprobs` that are not as many as the ids,
+        and an `EncodeError` for a message that the format cannot have here: then the session is as
+        it was.
         """
         sampling = self._sampling(list(ids), logprobs)
         open_turn = self._open_turn()
@@ -202,11 +202,11 @@ class Session:
         return _Sampling(self.snapshot(), ids, values)
 
     def samples(self) -> list[Sample]:
-        """What was sampled, as rows to train on: one for each context that the model met.
+        """The sampled turns, as rows to train on: one for each context that the model saw.
 
-        As long as each prompt goes on where the last turn ended, all turns are in one row. A prompt
-        that rewrote what was there, for instance without old reasoning, begins another row. Each
-        sampled token is trained on in one row only: in the context in which it was sampled.
+        As long as each prompt continues the last turn, all turns are in one row. A prompt that
+        rewrote earlier text, for instance without old reasoning, begins another row. Each sampled
+        token is trained on in one row only: in the context in which it was sampled.
         """
         rows: list[Sample] = []
         for before, ids, logprobs in self._samplings:
@@ -226,7 +226,7 @@ class Session:
         return self._settled.ids + self._tail.ids
 
     def snapshot(self) -> Snapshot:
-        """What the session holds now, to be looked at even after it has grown."""
+        """The ids of the session now. The snapshot stays valid when the session grows."""
         self._bring_up_to_date()
         return self._snapshot()
 
@@ -239,7 +239,7 @@ class Session:
             self._is_current = True
 
     def _check(self, message: MessageFields) -> None:
-        """Encodes a message where it would stand, and looks whether its texts have ids."""
+        """Encodes a message in its place, and checks that its texts have ids."""
         strangers = self._has_strangers or self._is_stranger(message)
         if not self._settles or (strangers and not self._drops_strangers(message)):
             self._check_before_user(message)
@@ -253,18 +253,18 @@ class Session:
             raise _counted_from(len(self._messages), error) from None
 
     def _is_stranger(self, message: MessageFields) -> bool:
-        """Whether a message is of a role that the dialect does not have. In V4.1 those of a
-        developer have a place where the next user turn drops them."""
+        """Whether a message has a role that the dialect does not have: V4.1 takes a developer's
+        only where the next user turn drops it."""
         return message.get("role") == "developer" and "developer" not in self._dialect.roles
 
     def _drops_strangers(self, message: MessageFields) -> bool:
-        """Whether they are still dropped with this message at the end. One with tools keeps all of
-        them, so that all are looked at; else each was when it came."""
+        """Whether such messages are still dropped with this one at the end. A message with tools
+        keeps all of them, so all have to be checked; else each was checked when it came."""
         return self._drops() and not self._keeps_reasoning and not message.get("tools")
 
     def _check_before_user(self, message: MessageFields) -> None:
-        """What has no place at the end may have one before a user turn: V3.2 asks for reasoning, or
-        calls, only after the last of these."""
+        """Checks a message that cannot be the last, but may stand before a user turn: V3.2 requires
+        reasoning, or calls, only after the last of these."""
         is_last = self._settles or message.get("role") == "assistant"
         after = [_LATER_USER] if is_last else []
         messages = as_inputs([*self._messages, message, *after])
@@ -275,8 +275,8 @@ class Session:
             self._tokenizer.check_text(prompt)
 
     def _alone(self, message: MessageFields) -> Request:
-        """A message by itself, after the one before it: so it costs what it is long. Strangers
-        before it are gone when it matters."""
+        """A message by itself, after the one before it: so the cost depends only on its length.
+        Messages of unknown roles before it are left out: they are dropped when it matters."""
         stays = (each for each in reversed(self._messages) if not self._is_stranger(each))
         before = list(islice(stays, 1))
         carries = self._has_extras() and self._system is None and message.get("role") == "system"
@@ -295,7 +295,7 @@ class Session:
     # What the model wrote.
 
     def _opening_ids(self) -> list[int]:
-        """The ids of what the prompt holds of the answer: a prefix, or the opening of a call."""
+        """The ids of the answer's start in the prompt: a prefix, or the opening of a call."""
         if not self._request.prefix and self._request.tool_choice in ("auto", "none"):
             return []
         self.prompt_ids()
@@ -307,7 +307,7 @@ class Session:
         return self._tokenizer.ids_of(pieces)
 
     def _asks_for_reasoning(self) -> bool:
-        """Whether the model begins by thinking: it does not where it carries a task out."""
+        """Whether the model begins by thinking: it does not if it carries out a task."""
         if not self._request.thinking:
             return False
         if not self._messages:
@@ -316,7 +316,7 @@ class Session:
         return last["role"] == "tool" or last.get("task") is None
 
     def _open_turn(self) -> _SampledTurn | None:
-        """What there is of an open turn at the end. None if there is none."""
+        """The open turn at the end, as far as it was written. None if there is none."""
         last = self._messages[-1] if self._messages else {}
         if last.get("role") != "assistant" or not any(
             last.get(field) for field in NATIVE.open_turn_fields
@@ -341,7 +341,7 @@ class Session:
         return assemble([*parser.feed_ids(sampled.ids), *parser.finish()])
 
     def _kept(self, prompt: Prompt, start: int) -> dict[int, list[int]]:
-        """The ids that what was sampled has in a prompt of the messages from `start` on."""
+        """The ids of sampled messages in a prompt of the messages from `start` on."""
         written: dict[int, list[Piece]] = {n: [] for n in self._sampled_from(start)}
         if not written:
             return {}
@@ -354,7 +354,7 @@ class Session:
         return [n for n in range(start, len(self._messages)) if n in self._sampled]
 
     def _ids_now(self, index: int, pieces: list[Piece]) -> list[int]:
-        """The ids of a sampled message that the format has written like this."""
+        """The ids of a sampled message, of which the format has written these pieces."""
         ids, thinking = self._sampled[index]
         if not thinking or any(piece.field == "reasoning" for piece in pieces):
             return ids
@@ -362,12 +362,12 @@ class Session:
         end = self._tokenizer.special_id(self._dialect.tokens.think_end)
         if end in ids:
             return ids[ids.index(end) + 1 :]
-        # It was never ended: only the message as it was read tells what is left.
+        # It was never ended: only the message as it was read says what is left.
         if self._messages[index].get("wo_eos"):
             pieces = [piece for piece in pieces if piece.field != "eos"]
         return self._tokenizer.ids_of(pieces)
 
-    # What changes settled turns.
+    # Messages that change settled turns.
 
     def _brings_tools(self, message: MessageFields) -> bool:
         """Whether this message switches the dropping of reasoning off."""
@@ -381,7 +381,7 @@ class Session:
         return switched
 
     def _opens_turn(self) -> bool:
-        """Whether the last message is no part of a turn that was there before."""
+        """Whether the last message is not part of an earlier turn."""
         return last_turn_start(self._messages) == len(self._messages) - 1
 
     def _takes_extras(self, message: MessageFields) -> bool:
@@ -394,7 +394,7 @@ class Session:
     def _has_extras(self) -> bool:
         return bool(self._request.tools or self._request.response_format)
 
-    # The tail: what is not settled.
+    # The tail: the messages that are not settled.
 
     def _encode_tail(self) -> None:
         start = 0 if self._starts_over else self._settled_messages
@@ -417,12 +417,12 @@ class Session:
     def _prompt_from(self, start: int) -> Prompt:
         messages = self._messages[start:]
         for n in self._sampled_from(start):
-            # With an EOS there is always something that the sampled ids can take the place of.
+            # With an EOS there is always a piece that the sampled ids can replace.
             messages[n - start] = {**self._messages[n], "wo_eos": False}
         if not start:
             return replace(self._request, messages=as_inputs(messages)).encode()
-        # A user turn comes first. All that it takes from turns before is the order of their calls;
-        # what opens the prompt is there already.
+        # A user turn comes first. It depends on earlier turns only by the order of their calls; the
+        # opening of the prompt is there already.
         context = [self._settled_calls or self._messages[start - 1]]
         if self._declared:
             context.insert(0, {"role": "system", "tools": self._declared})
@@ -458,8 +458,8 @@ class Session:
                 self._settled_calls = message
 
     def _last_turn(self, start: int) -> int:
-        """Where the last turn begins before which all is settled."""
-        # A developer turn may still vanish, and with it what kept its neighbours apart.
+        """The index at which the last turn begins before which everything is settled."""
+        # A developer turn may still vanish, and then its neighbours are no longer apart.
         developers = self._keeps_reasoning or not self._drops()
         asking = ("user", "tool", "developer") if developers else ("user", "tool")
         last = start
@@ -477,7 +477,7 @@ class Session:
 
 
 def _moved(dropped: Iterable[Omission], start: int) -> list[Omission]:
-    """What was left out, with messages as the session counts them."""
+    """Omissions, with messages as the session counts them."""
     return [omission._replace(message=omission.message + start) for omission in dropped]
 
 

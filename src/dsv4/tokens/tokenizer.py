@@ -1,8 +1,8 @@
 """`Tokenizer`: ids of prompts, training examples, and conversations cut to fit a limit.
 
-When reasoning is dropped from earlier turns, no single prompt contains all that was sampled: a
-conversation is then grown turn by turn, and each prompt that a later turn would rewrite becomes an
-example.
+When reasoning is dropped from earlier turns, no single prompt contains everything that was sampled:
+a conversation is then grown turn by turn, and each prompt that a later turn would rewrite becomes
+an example.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 
 class Example(NamedTuple):
-    """One training example: a prompt, its ids, and weights for what was sampled in it.
+    """One training example: a prompt, its ids, and weights for the sampled ones.
 
-    `shared` is how many ids it has in common with the example before it, from the start. What was
-    sampled is in the messages from `start` on, up to `end`.
+    `shared` is the number of ids that it has in common with the example before it, from the start.
+    The sampled turns are in the messages from `start` on, up to `end`.
     """
 
     prompt: Prompt
@@ -46,11 +46,12 @@ class Example(NamedTuple):
 def sampled_stretches(
     tokenizer: Coder, request: Request, messages: list[Any]
 ) -> Iterator[tuple[int, int, AttributedIds]]:
-    """The prompts in which every assistant turn is as it was sampled, the first turns first: where
-    the messages begin whose turns are in no prompt before it, where its messages end, and its ids.
+    """The prompts that together have every assistant turn as it was sampled, in order.
 
-    The conversation is grown turn by turn in a session. Wherever a turn would rewrite the prompt so
-    far, that prompt is one of them. So everything is encoded once, however long it is.
+    For each prompt: the index of its first message whose turn is in no earlier prompt, the end of
+    its messages, and its ids. The conversation is grown turn by turn in a session. If a turn would
+    rewrite the prompt so far, that prompt is one of them. So everything is encoded once, however
+    long it is.
     """
     session = Session(tokenizer, replace(request, messages=()))
     start = end = 0
@@ -68,7 +69,7 @@ def sampled_stretches(
 
 
 def _sampled_ends(messages: list[Any]) -> Iterator[int]:
-    """Where stretches of assistant turns end."""
+    """The ends of stretches of assistant turns."""
     sampled = [
         as_message(message, ("messages", n)).get("role") == "assistant"
         for n, message in enumerate(messages)
@@ -79,7 +80,7 @@ def _sampled_ends(messages: list[Any]) -> Iterator[int]:
 
 
 def model_from(start: int) -> Weigh:
-    """Weighs what the model wrote from the message `start` on."""
+    """A weight of 1 for everything that the model wrote from the message `start` on."""
 
     def weigh(piece: Piece) -> float:
         return piece.origin == "model" and (piece.message or 0) >= start
@@ -87,7 +88,7 @@ def model_from(start: int) -> Weigh:
     return weigh
 
 
-# What must go so that a conversation fits a window.
+# Removing messages so that a conversation fits a window.
 
 
 # Roles whose message begins a round.
@@ -95,8 +96,8 @@ _ASKING = ("user", "developer")
 
 
 class Fitted(NamedTuple):
-    """A request that fits: `request`, the indices of the messages that were taken out of it, in
-    order, and how many tokens its prompt has."""
+    """A request that fits: `request`, the indices of the messages that were removed from it, in
+    order, and the number of tokens in its prompt."""
 
     request: Request
     removed: list[int]
@@ -104,9 +105,9 @@ class Fitted(NamedTuple):
 
 
 def fit(count_of: Callable[[Prompt], int], request: Request, limit: int) -> Fitted:
-    """The request without its oldest rounds, as few of them as will do.
+    """The request without its oldest rounds, as few of them as possible.
 
-    `count_of` says how many tokens a prompt has.
+    `count_of` gives the number of tokens in a prompt.
     """
     if not isinstance(request, Request):
         raise OptionError("request", mismatch(request, "a Request"))
@@ -130,13 +131,14 @@ def fit(count_of: Callable[[Prompt], int], request: Request, limit: int) -> Fitt
     if smallest.tokens > limit:
         problem = f"found {limit}, expected at least the {smallest.tokens} tokens of what must stay"
         raise OptionError("limit", problem)
-    # Each group that goes makes the prompt shorter.
+    # Each group that is removed makes the prompt shorter.
     counts = range(1, len(groups) + 1)
     return without(counts[bisect_left(counts, True, key=lambda n: without(n).tokens <= limit)])
 
 
 def _removable(messages: Sequence[MessageFields]) -> list[list[int]]:
-    """What can go, the first to go first: whole rounds, then the calls of the last round."""
+    """Groups of messages that can be removed, in that order: whole rounds, then the calls of the
+    last round."""
     together = _between_call_and_result(messages)
     roles = [message.get("role") for message in messages]
     rounds = [
@@ -157,7 +159,7 @@ def _removable(messages: Sequence[MessageFields]) -> list[list[int]]:
 
 
 def _between_call_and_result(messages: Sequence[MessageFields]) -> set[int]:
-    """The messages before which nothing can be cut: a call is before them, its result is not."""
+    """The messages before which no cut is possible: a call is before them, its result is not."""
     callers: dict[Any, int] = {}
     latest: int | None = None
     last_result: dict[int, int] = {}  # of the calls of a message
@@ -185,7 +187,7 @@ class Tokenizer(Coder):
     ) -> list[Example]:
         """A conversation as training examples, each turn as it was sampled.
 
-        When reasoning is dropped from earlier turns, what was sampled is in no single prompt: each
+        When reasoning is dropped from earlier turns, no single prompt has all sampled turns: each
         stretch of assistant turns is an example with the reasoning it had. `options` are those of
         `Request`, which may also be given in place of the messages.
         """
@@ -200,12 +202,13 @@ class Tokenizer(Coder):
         return examples
 
     def fit(self, request: Request, limit: int) -> Fitted:
-        """`request` with at most `limit` tokens in its prompt, and what was taken out for it.
+        """`request` with at most `limit` tokens in its prompt, and the messages removed for that.
 
-        The oldest rounds go first: a round is what follows a user's or developer's message up to
-        the next. Within the last round the oldest calls go, with their results. System messages
-        and the last question stay. Raises an `OptionError` where even that is too long, and for
-        what is no `Request`, and an `ImageError` for an image whose size is not known.
+        The oldest rounds are removed first: a round is a user's or developer's message, and all up
+        to the next one. Within the last round the oldest calls are removed, with their results.
+        System messages and the last question stay. Raises an `OptionError` if even that is too
+        long, and for anything but a `Request`, and an `ImageError` for an image whose size is not
+        known.
         """
         return fit(self.count, request, limit)
 

