@@ -290,7 +290,7 @@ class BlockReader:
         self._drop_junk(start, buffer.end, kind, is_last)
 
     def _ends_junk(self, tag: Tag) -> Steps[bool]:
-        """Whether a tag acts, so that the text before it ends."""
+        """Whether a tag is treated as markup, so that the text before it ends."""
         word = self._rules.meaning(tag, IN_JUNK)
         if word != "invoke":
             return word == "ends"

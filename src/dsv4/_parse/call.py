@@ -51,11 +51,11 @@ def _swallows_value(tag: Tag) -> bool:
 
 
 class GivenValue(NamedTuple):
-    """A value that a call has: where it stands, and its text."""
+    """A value that a call has: its place, and its text."""
 
     start: int
     raw: str
-    json_text: str | None = None  # None: it is the text, as a string
+    json_text: str | None = None  # None: the value is `raw`, as a string
 
     @property
     def holds_markup(self) -> bool:
@@ -70,7 +70,7 @@ class GivenValue(NamedTuple):
 
 
 class Body(NamedTuple):
-    """Arguments that came as one JSON object, and where."""
+    """Arguments that came as one JSON object, and their place."""
 
     text: str
     start: int
@@ -215,9 +215,9 @@ class Call:
         return key
 
     def _report_again(self, key: str, tag: Tag) -> None:
-        """A key is given again. Its value before is quoted, because it may be lost.
+        """Reports a key that is given again.
 
-        Not where the prompt has it.
+        Quotes its earlier value, which may be lost, unless that is in the prompt.
         """
         before = self.given.get(key)
         if before is None or before.start < 0:

@@ -47,7 +47,7 @@ def _why_hidden(
         return "dropped_call"
     if not tag.self_closed:
         first = yield from rules.look_ahead(tag.end)
-        # Where the first parameter has no name, the call does not even begin (rule 9):
+        # If the first parameter has no name, the call does not even begin (rule 9):
         # `<D parameter string="true">ls`.
         nameless = rules.key(first, name) is None and not rules.is_container(first, name)
         if nameless and rules.role(first, name) == "parameter":

@@ -1,4 +1,4 @@
-"""Why text waits: the rule that holds it."""
+"""The reasons why text waits, and the rules that hold it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dsv4._parse.values import JsonBody, ParameterValue
 
 
 class Hold(NamedTuple):
-    """Why text waits.
+    """The reason why text waits.
 
     `rule` is the rule of docs/recovery.md that holds it, None if no rule does; `reason` says what
     is waited for.
@@ -66,7 +66,7 @@ def _of_trial(reading: Reading) -> Hold:
 
 
 def _is_partial(reading: Reading) -> bool:
-    """Whether the text ends in what may become a tag."""
+    """Whether the text ends in a part that may become a tag."""
     buffer, tag, at = reading.buffer, None, reading.pos
     while not isinstance(tag, PartialTag) and (at := buffer.next_mark(at)) < buffer.end:
         tag = buffer.tag_at(at)

@@ -1,4 +1,4 @@
-r"""Pairs that name what they hold (recovery.md, rule 44): `<document>`, `[code]`,
+r"""Pairs that name their content (recovery.md, rule 44): `<document>`, `[code]`,
 `\begin{verbatim}`, `#+BEGIN_SRC`, `/*` and `<![CDATA[`, each with its close.
 
 An open pair is known by its close, as `PairMark.close` spells it.
@@ -18,7 +18,7 @@ from dsv4._format.spellings import (
     PLAIN_WRAPPER_PREFIXES,
 )
 
-# Elements of running text, which hold words and no documents; and those that hold nothing.
+# Elements of running text, which hold words, not documents; and elements without content.
 _RUNNING_TEXT = pattern(
     "a|abbr|acronym|b|bdi|bdo|big|caption|center|cite|dd|del|dfn|dl|dt|em|font|h[1-6]|i|ins|label"
     "|legend|li|mark|nobr|ol|p|rb|rp|rt|ruby|s|small|span|strike|strong|sub|summary|sup|table|tbody"
@@ -56,7 +56,7 @@ class PairMark(NamedTuple):
 def is_pair(name: str) -> bool:
     """Whether an element of this name, in small letters, is a pair: not one of running text.
 
-    Nor is a wrapper: `<tool_call>` directly before a call goes with it (rule 1).
+    Nor is a wrapper: `<tool_call>` directly before a call belongs to that call (rule 1).
     """
     local = name.rpartition(":")[2]
     if local in PLAIN_CLOSES or local.startswith(PLAIN_WRAPPER_PREFIXES):

@@ -36,9 +36,8 @@ def parse(
 
     `text` is all that the model wrote after the prompt. `reason` is why generation ended, if you
     know, as for `StreamParser.finish`. The other options are those of `StreamParser`. Returns a
-    `Message`; raises an `OptionError` for an option that is not what it should be, and with
-    `strict` a `ParseError` where the text leaves the grammar. Without `strict` no text raises
-    anything.
+    `Message`; raises an `OptionError` for an option with a wrong type or value, and with `strict` a
+    `ParseError` if the text leaves the grammar. Without `strict` no text raises anything.
     """
     parser = StreamParser(
         ending=ending,

@@ -325,7 +325,7 @@ class StreamParser:
         return self._speculation.events()
 
     def _finish_reason(self, reading: Reading, ended: Ended | None) -> Finish:
-        """Why the text ended. A stop string that was hit counts most, and then an EOS."""
+        """The reason why the text ended. A stop string that was hit counts most, then an EOS."""
         tally = reading.tally
         if reading.state is ParserState.HALTED:
             return "tool_calls" if tally.calls_completed else "stop"

@@ -97,7 +97,7 @@ class ProseReader:
         return None if buffer.final else MAYBE_TAG
 
     def _is_idle(self, tag: Tag | PartialTag, at: int) -> bool:
-        """Whether a tag, or a part that may become one, is plain text here and not a deviation."""
+        """Whether a tag, or a part that may become one, is mere text here and not a deviation."""
         prose = self._prose
         if isinstance(tag, PartialTag):
             if tag is not TAG_NAME and tag is not PartialTag.PLAIN:

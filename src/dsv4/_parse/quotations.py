@@ -23,7 +23,7 @@ from dsv4._parse.text_buffer import Refused, Steps
 _MOST_TRIED = 3  # quotations in quotations
 _UNMARKED_LINE = pattern(r"\n(?![ \t]*(?:[-*+]|\d{1,3}[.)])?[ \t]*>)(?!\s*\Z)")
 _OUTDENTED_LINE = pattern(r"\n(?!\t| {4}|[ \t]*\r?(?:\n|\Z))")
-# After these the calls are not as they should be: where a quotation is open, nothing is implied.
+# Deviations in calls that are not as they should be: in an open quotation, nothing is implied.
 _UNCLEAN: frozenset[DiagnosticKind] = frozenset({"implied_close", "unexpected_text", "cut_short"})
 
 
@@ -31,7 +31,7 @@ _UNCLEAN: frozenset[DiagnosticKind] = frozenset({"implied_close", "unexpected_te
 
 
 def may_try(reading: Reading) -> bool:
-    """Whether calls may be tried here: not many stand on each other, and none is in doubt."""
+    """Whether calls may be tried here: not too many attempts are open, and no call is in doubt."""
     is_doubted = bool(reading.refuses) or reading.doubt is not None
     return not is_doubted and len(reading.quotations) <= _MOST_TRIED
 
@@ -178,12 +178,12 @@ def _is_closed(reading: Reading, partners: tuple[str, ...]) -> Steps[bool]:
 
 
 def note_text(reading: Reading, text: str) -> None:
-    """Text is shown behind calls that are tried."""
+    """Takes note of text that is shown behind calls that are tried."""
     if text.isspace():
         return
     for quotation in reading.quotations:
         quotation.is_behind = True
-        if quotation.fence:  # calls behind these are text too, be it known already or not
+        if quotation.fence:  # calls behind these are text too, even if that is not known yet
             raise Refused(quotation.level, min(quotation.next_tried, reading.pos))
 
 
@@ -191,7 +191,7 @@ def check(reading: Reading, following: str | None = None) -> None:
     """Decides attempts by quotations that were open at the start of the calls, and were closed
     since or cannot be closed any more.
 
-    `following` is the character behind what has come, if it is known.
+    `following` is the character behind the text that has come, if it is known.
     """
     quoting, tried = reading.prose.quoting, reading.quotations
     if not tried:
@@ -243,7 +243,7 @@ def end_text(reading: Reading, is_cut: bool) -> None:
 
 
 def _are_whole(reading: Reading, quotation: Quotation) -> bool:
-    """Whether all calls that were tried are made; or removed, where none may be."""
+    """Whether all calls that were tried are made; or removed, if calls are forbidden."""
     tally, forbidden = reading.tally, reading.settings.forbidden
     is_made = forbidden or tally.calls_completed > quotation.made_before
     is_cut = tally.cut or unmade(reading) != quotation.unmade_before

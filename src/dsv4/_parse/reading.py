@@ -103,7 +103,7 @@ class Tally:
 
     blocks: int = 0
     calls_seen: int = 0
-    calls_unread: int = 0  # diagnostics that say so
+    calls_unread: int = 0  # diagnostics of calls that could not be read
     calls_begun: int = 0
     calls_completed: int = 0
     diagnostics: int = 0
@@ -124,7 +124,7 @@ class Prose:
     at: int  # how far the text was looked at
     reasoning_shown: bool = False
     joining: bool = False  # the next reasoning begins on a line of its own
-    is_transcript: bool = False  # a fence shows several turns: nothing behind it acts
+    is_transcript: bool = False  # a fence shows several turns: no markup behind it is active
     roles_are_text: bool = False
     named_to: int = NOWHERE  # tokens and markup before this place are named
     openers: int = 0  # opening tags that were left as text
@@ -233,10 +233,10 @@ class Reading:
         self.call: OpenCall | None = None
         self.closed_call: ClosedCall | None = None  # the last one, until its end is known
         self.value: OpenValue | None = None  # that is being read
-        self.unseen_from = ANYWHERE  # from here on nothing of the call is shown, or quoted yet
+        self.unseen_from = ANYWHERE  # from here on the call's text is neither shown nor quoted yet
         # Calls that may be quoted (rules 20 to 24, 29).
         self.doubt: Doubt | None = None
-        self.refuses = 0  # at a surplus closer: a reading that is tried, and its level
+        self.refuses = 0  # the level of this attempt, if surplus closers refuse it
         self.quotations: tuple[Quotation, ...] = ()  # that are open where calls are tried
         self.quoted_to = NOWHERE  # closes before this place are known to be quoted
         self.refuted_to = NOWHERE  # a value that closes before this is in no strict block
@@ -372,7 +372,7 @@ class Reading:
             self.tally.cut = True
 
     def check_spelling(self, tag: Tag, padded: bool = False) -> None:
-        """Reports a tag that acts and is not spelled as the dialect spells it.
+        """Reports an active tag that is not spelled as the dialect spells it.
 
         `padded` says that white space stands around the name in it.
         """

@@ -34,7 +34,7 @@ _Delta: TypeAlias = ReasoningDelta | ContentDelta | ArgumentsDelta
 
 
 def read_spelling(dialect: Dialect) -> Dialect:
-    """The dialect as the parser reads it: itself, where it spells all as the releases do."""
+    """The dialect as the parser reads it: itself, if it spells everything as the releases do."""
     if not dialect.made[_respelled] and dialect.tags.namespace_end == NAMESPACE_END:
         return dialect
     tags = replace(_read_tags(dialect.tags), namespace_end=dialect.tags.namespace_end)

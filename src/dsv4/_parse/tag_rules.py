@@ -3,7 +3,7 @@
 An odd closing tag (recovery.md, rule 13) does not properly say what it closes: it has no name or
 an unknown one, no DSML token, or no slash. It closes only in a run: nothing but white space stands
 between it and the close of the next outer level, odd or not, and so on to a proper close, EOS, or
-the end with everything closed; or it stands before what begins the next of its kind.
+the end with everything closed; or it stands before a tag that begins the next of its kind.
 
 A method that has to know what follows a tag waits for the text (`Steps`). Its answer is final.
 """
@@ -181,7 +181,7 @@ class TagRules:
         return name in keys and not self.tools.declares(name) if keys else tag.kind == "named"
 
     def names_tool(self, tag: Tag) -> bool:
-        """Whether a wrapper's tag names a declared tool, as only an invoke's has to."""
+        """Whether a wrapper's tag names a declared tool, as an invoke's does."""
         return tag.name is not None and self.tools.declares(self.tool_called(tag))
 
     def key(self, tag: Tag, tool: str) -> str | None:
@@ -247,7 +247,7 @@ class TagRules:
         return any(is_argument(attribute, keys) for attribute in tag.attributes)
 
     def is_certain(self, tag: Tag, wrapped: bool) -> Steps[bool]:
-        """Whether an invoke is followed by what must follow (rule 2).
+        """Whether an invoke is followed by the markup that must follow (rule 2).
 
         "The tag `<D invoke name="bash">` calls it": that is not a call, D being the token.
         """
@@ -299,7 +299,7 @@ class TagRules:
         is_marked = False  # the close of this level
         while True:
             ahead = yield from self.look_past(at)
-            if ahead.kind == "end":  # where the model ended the text, as if EOS stood there
+            if ahead.kind == "end":  # if the model ended the text, as if EOS stood there
                 return self.buffer.stopped or level == ("wrapper" if in_block else "invoke")
             if not ahead.raw:  # behind the last parameter prose may follow, but no more closes
                 ends = may_go_on and level == "wrapper"

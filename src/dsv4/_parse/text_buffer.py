@@ -75,7 +75,7 @@ class TextBuffer:
         self._readings: dict[int, Waiting[Tag | None] | Tag | None] = {}
         self._inert: list[tuple[int, int]] = []
         self.no_json_before = NOWHERE  # no JSON in an attribute begins before this
-        self.border_at = NOWHERE  # the place of a think tag that the text itself does not contain
+        self.border_at = NOWHERE  # the place of a think tag that stands for a border of fields
 
     @property
     def stopped(self) -> bool:
@@ -85,7 +85,7 @@ class TextBuffer:
     # Text that comes in, and text that is done with.
 
     def append(self, text: str, inert: bool = False) -> None:
-        """More text. In inert text no special token is spelled, whatever it looks like."""
+        """Adds text. In inert text no special token is spelled, whatever it looks like."""
         if inert and text:
             start = self.end
             if self._inert and self._inert[-1][1] == start:
@@ -116,7 +116,7 @@ class TextBuffer:
         return any(a < end and start < b for a, b in self._inert)
 
     def acting(self, start: int, end: int) -> str:
-        """The text, with something else where ordinary text spells a token."""
+        """The text, in which other characters replace ordinary text that spells a token."""
         text = self.text[start - self.base : end - self.base]
         for a, b in self._inert:
             a, b = max(a - start, 0), b - start

@@ -311,8 +311,8 @@ class QuotingValue(CallValue):
     def _follows(self, tag: Tag, start: int) -> bool:
         """Whether a parameter that the call lacks follows, on a line of its own or in a list.
 
-        Behind `</D parameter>>`, where D is the token, one that is not declared will do: a tool may
-        take any.
+        Behind `</D parameter>>`, where D is the token, an undeclared one is enough: a tool may take
+        any.
         """
         if self.lets_act(tag):
             return True

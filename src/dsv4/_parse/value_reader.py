@@ -1,5 +1,5 @@
-"""Going through a value to its end: a text up to the tag that ends it, or JSON with an eye on its
-strings (recovery.md, rules 3 and 4).
+"""Reading a value to its end: a text up to the tag that ends it, or JSON, in whose strings tags are
+treated with care (recovery.md, rules 3 and 4).
 """
 
 from __future__ import annotations

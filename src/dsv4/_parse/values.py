@@ -271,7 +271,7 @@ def _read_and_report(value: Value) -> JsonReading | None:
 
 
 class JsonBody(CallValue):
-    """A JSON object in place of parameters (rules 8, 11 and 14)."""
+    """A JSON object that stands in place of parameters (rules 8, 11 and 14)."""
 
     def __init__(self, reading: Reading, call: Call) -> None:
         super().__init__(reading, call, "")
@@ -306,7 +306,7 @@ class JsonBody(CallValue):
             self.call.drop("unreadable")  # parameters are part of text that is not JSON (rule 30)
 
     def _unwrapped(self, reading: JsonReading) -> str:
-        """The arguments, which may stand one level deeper than they should."""
+        """The arguments, unwrapped if they stand one level deeper than they should."""
         tool, tools = self.call.name, self.reading.tools
         assert isinstance(reading.value, dict)
         members = dict(members_of(reading.text))
@@ -341,7 +341,7 @@ class JsonCallList(Value):
     """Calls written as JSON in a wrapper (rules 5 and 14)."""
 
     def ends_at(self, tag: Tag) -> Steps[bool]:
-        """Only the wrapper's close and EOS end it."""
+        """Whether a tag ends the list: only the wrapper's close and EOS do."""
         if tag.kind == "eos":
             return (yield from self.reading.rules.ends_text(tag))
         return self.reading.rules.role(tag) == "/wrapper"
@@ -369,6 +369,6 @@ class JsonCallList(Value):
             reading.report("dropped_call", reading.pos, "")
 
     def cut(self) -> None:
-        """Calls that are complete before the cut stay calls (rule 16)."""
+        """The text ends inside the list. Calls complete before the cut stay calls (rule 16)."""
         self.reading.advance(max(self.end, self.reading.pos))
         self._make("cut_short")
