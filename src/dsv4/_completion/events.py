@@ -21,7 +21,7 @@ DiagnosticKind: TypeAlias = Literal[
     "misspelled_tag",
     "plain_markup",
     "native_markup",
-    # Their places.
+    # The places of tags, and tags that are missing.
     "markup_as_text",
     "missing_wrapper",
     "implied_close",

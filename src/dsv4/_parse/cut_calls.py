@@ -70,7 +70,7 @@ def is_cut(reading: Reading, tag: Tag) -> Steps[bool]:
 
 
 def begins_tag(reading: Reading, at: int) -> bool:
-    """Whether the text ends in what may become a DSML tag."""
+    """Whether the text ends in a part that may become a DSML tag."""
     tag = reading.buffer.tag_at(at) if reading.buffer.at(at) in MARKS else None
     is_call = tag is PartialTag.SURELY and may_become_call(reading, at, alone=True)
     return is_call or tag is MAYBE_TAG

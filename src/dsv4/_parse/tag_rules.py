@@ -181,7 +181,7 @@ class TagRules:
         return name in keys and not self.tools.declares(name) if keys else tag.kind == "named"
 
     def names_tool(self, tag: Tag) -> bool:
-        """Whether a wrapper's tag names a declared tool, as an invoke's does."""
+        """Whether a wrapper's tag names a declared tool, which only an invoke's has to do."""
         return tag.name is not None and self.tools.declares(self.tool_called(tag))
 
     def key(self, tag: Tag, tool: str) -> str | None:

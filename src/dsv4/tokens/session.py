@@ -292,7 +292,7 @@ class Session:
             prefix="",
         )
 
-    # What the model wrote.
+    # Turns that the model wrote.
 
     def _opening_ids(self) -> list[int]:
         """The ids of the answer's start in the prompt: a prefix, or the opening of a call."""
