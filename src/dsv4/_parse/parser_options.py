@@ -32,10 +32,8 @@ class ParserSettings:
 
     @cached_property
     def inside_plain_call(self) -> ParserSettings:
-        """The settings with which a call without the DSML token is read by itself.
-
-        They read it whether calls are forbidden or not.
-        """
+        """The settings with which a call without the DSML token is read by itself, also where calls
+        are forbidden."""
         return replace(self, forbidden=False, whole_calls=True, new_id=str)
 
 
