@@ -18,6 +18,10 @@ class LastMessage(dict[str, Any]):
     """A whole message after deltas: it repeats what they said, and sometimes adds to it."""
 
 
+class MessageSoFar(dict[str, Any]):
+    """A message in place of a delta: some servers write all of the answer so far in each."""
+
+
 class OtherChoice(dict[str, Any]):
     """A delta of another choice than the first one. Only one was asked for, so it is a part of the
     same answer or repeats it. `number` is never 0, which stands for the first choice."""

@@ -35,6 +35,7 @@ from dsv4.serve.backend import BackendError, Chunk, read_text
 from dsv4.serve.choice_reader import ChoiceReader
 from dsv4.serve.heal.chat_delta import (
     LastMessage,
+    MessageSoFar,
     OtherChoice,
     call_pieces,
     spoken_texts,
@@ -60,16 +61,32 @@ _TEXT_FIELDS = {"content": False, "reasoning_content": True, "reasoning": True}
 _SAID_AGAIN = "the backend said all that it had said once more in every piece"
 
 
+# A text with fewer characters may be said twice by chance: all of it so far at the end; or in a
+# message in place of a delta.
+_LEAST_REPEATED = 16
+_LEAST_IN_MESSAGE = 4
+
+
 class Growth:
     """Whether every piece of a text begins with all of the piece before it: such a server repeats
-    all of the text so far in each piece."""
+    all of the text so far in each piece. Others repeat it once, at the end."""
 
     def __init__(self) -> None:
         self.holds = True
+        self.is_repeated = False  # a piece was all of the text before it
         self._last = ""
         self._times = 0
+        self._count = self._length = 0
+
+    def may_repeat(self, piece: str) -> bool:
+        """Whether a piece has as many characters as all pieces before it, or comes after one that
+        repeats them."""
+        is_as_long = len(piece) == self._length >= _LEAST_REPEATED and self._count > 1
+        return is_as_long or self.is_repeated
 
     def note(self, piece: str) -> None:
+        self._count += 1
+        self._length += len(piece)
         if self.holds:
             # Half of a character, kept back for its second half, comes before a text that begins
             # anew.
@@ -108,6 +125,7 @@ class HealingReader(ChoiceReader):
         self._held_size = 0
         self._tail = ""  # the end of the content, which may be the beginning of an end of thinking
         self._growth = {False: Growth(), True: Growth()}  # of the content, of the reasoning
+        self._least_in_message = _LEAST_IN_MESSAGE
         # Checked at the end: the texts of other choices, by their number; messages after the
         # deltas; unknown fields.
         self._other_texts: dict[int, list[tuple[bool, str]]] = {}
@@ -129,6 +147,8 @@ class HealingReader(ChoiceReader):
         if self._content_first is not False or reasoning is not self._in_reasoning:
             return None
         if kind is not (ReasoningDelta if reasoning else ContentDelta):
+            return None
+        if self._growth[self._in_reasoning].may_repeat(text):
             return None
         shown = self._parser.pass_by(text, kind)
         if shown is not None:
@@ -153,6 +173,8 @@ class HealingReader(ChoiceReader):
         for piece in call_pieces(fields):
             self._calls.add(piece, number or 0)
         texts = [(is_reasoning, text) for is_reasoning, text in spoken_texts(fields) if text]
+        if isinstance(delta, MessageSoFar):
+            texts = [(kind, text) for kind, text in map(self._unsaid, texts) if text]
         if number is not None:
             if texts:
                 self._other_texts.setdefault(number, []).extend(texts)
@@ -166,9 +188,32 @@ class HealingReader(ChoiceReader):
         for name in self._unknown.note(fields, speaker):
             self._habits.saw_unknown(name)
 
+    def _unsaid(self, spoken: tuple[bool, str]) -> tuple[bool, str]:
+        """The text of a message in place of a delta, without the text so far, which some servers
+        repeat in each."""
+        is_reasoning, text = spoken
+        said = self._so_far(is_reasoning)
+        if len(said) < self._least_in_message or not text.startswith(said):
+            return spoken
+        self._least_in_message = 1  # this server does
+        return is_reasoning, text[len(said) :]
+
+    def _so_far(self, is_reasoning: bool) -> str:
+        """The text of one of the two fields, as far as it has come."""
+        return (
+            "".join(self._pieces) if self._pieces and not is_reasoning else self._said(is_reasoning)
+        )
+
     def _say(self, text: str, reasoning: bool) -> list[Event]:
         """Reads text from the upstream immediately, unless its kind is not yet known."""
-        self._growth[reasoning].note(text)
+        growth = self._growth[reasoning]
+        if growth.may_repeat(text):
+            if growth.is_repeated:
+                raise BackendError("the backend went on behind a text that it had said twice")
+            if text == self._so_far(reasoning):
+                growth.is_repeated = True
+                return []
+        growth.note(text)
         if self._content_first is False:
             return self._text_events(text, reasoning)
         if reasoning:

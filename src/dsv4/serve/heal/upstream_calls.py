@@ -77,9 +77,11 @@ class UpstreamCall:
         if before is None or not self.arguments:
             return before is not None
         has_own_id = bool(self.id) and (self.id != self.name or self.number is not None)
-        is_certain = has_own_id or before.repeats_name
-        is_same = self.arguments.strip() == before.arguments.strip()
-        return is_certain and self.id in ("", before.id) and is_same
+        # A server gives ids to all calls or to none: of two calls, one without is the same call.
+        is_half_named = bool(self.id) is not bool(before.id)
+        is_certain = has_own_id or is_half_named or before.repeats_name
+        is_same = argument_value(self.arguments) == argument_value(before.arguments)
+        return is_certain and is_same
 
     @property
     def is_complete(self) -> bool:
@@ -174,7 +176,7 @@ class UpstreamCalls:
         call = self._call_of(number, id, name, arguments)
         call.repeats_name = call.repeats_name or (bool(name) and name == call.name)
         call.has_unknown = call.has_unknown or _has_unknown(piece.get("function"))
-        call.name = self._joined(call.name, name)
+        call.name = self._joined(call.name, name, _may_be_named_further(call, number[1], id))
         is_again = call.says(arguments)
         is_bare = bool(arguments) and not (id or name) and None not in (number[1], call.number)
         if is_bare and (call.says_nothing or not is_again):
@@ -190,12 +192,14 @@ class UpstreamCalls:
         return len(self._number_holds) > 1
 
     def _has_said(self, choice: int, id: str, name: str, arguments: str) -> bool:
-        """Whether the same whole call came before, under an id that is not just its name."""
+        """Whether the same whole call came before, under an id of its own: not just its name, nor
+        an id that another call has too."""
         if not arguments or id in ("", name):
             return False
-        same = (c for c in self._calls if (c.choice, c.id, c.name) == (choice, id, name))
-        return any(
-            call.is_complete and argument_value(call.arguments) == argument_value(arguments)
+        same = [call for call in self._calls if (call.choice, call.id) == (choice, id)]
+        value = argument_value(arguments)
+        return bool(same) and all(
+            call.name == name and call.is_complete and argument_value(call.arguments) == value
             for call in same
         )
 
@@ -213,8 +217,9 @@ class UpstreamCalls:
         elif call is not None and name == call.name and _is_headed_again(call, number[1]):
             call = UpstreamCall(id or call.id, None, number)
             self._calls.append(call)
-        elif call is None or self._begins(call, id, name, arguments):
-            is_same = call is not None and name == call.name and id in ("", call.id)
+        elif call is None or self._begins(call, number[1], id, name, arguments):
+            ids = set() if call is None else {id, call.id} - {""}
+            is_same = call is not None and name == call.name and len(ids) < 2
             if call is not None and is_same and call.repeats_id:
                 id = call.id
             call = UpstreamCall(id, call if is_same else None, number)
@@ -254,7 +259,9 @@ class UpstreamCalls:
         """Whether a name under a new number continues the name of the call before it."""
         return not call.arguments and self._joined(call.name, name) != call.name
 
-    def _begins(self, call: UpstreamCall, id: str, name: str, arguments: str) -> bool:
+    def _begins(
+        self, call: UpstreamCall, number: int | None, id: str, name: str, arguments: str
+    ) -> bool:
         """Whether a piece begins another call than the last one of its number: by another id, by a
         name after complete arguments, or by a name that does not continue the last one."""
         if id and call.id and id != call.id:
@@ -263,16 +270,18 @@ class UpstreamCalls:
             return False
         if id and not call.id and name == call.name and not arguments:
             return False  # the call's id comes late
-        is_other = name != call.name and self._joined(call.name, name) == call.name
+        goes_on = _may_be_named_further(call, number, id)
+        is_other = name != call.name and self._joined(call.name, name, goes_on) == call.name
         return is_other or call.is_complete
 
-    def _joined(self, name: str, piece: str) -> str:
+    def _joined(self, name: str, piece: str, goes_on: bool = False) -> str:
         """A name with the next piece of it. The piece is added only while no tool has the name and
         some tool's name begins with both together; a piece that begins with the whole name replaces
-        it."""
+        it. `goes_on` tells that a tool's name may be the beginning of another's: `read` and
+        `read_file`."""
         if not name:
             return piece
-        is_open = name not in self._tool_names
+        is_open = goes_on or name not in self._tool_names
         if is_open and piece.startswith(name) and self._begins_tool(piece):
             return piece
         return name + piece if is_open and self._begins_tool(name + piece) else name
@@ -325,6 +334,13 @@ def _has_unknown(function: object) -> bool:
 
 # The beginning of an object, also as text within a JSON text, unless it is an empty object.
 _OBJECT = re.compile(r'\s*(?:"\s*)?\{(?!\s*\}[\s"]*$)')
+
+
+def _may_be_named_further(call: UpstreamCall, number: int | None, id: str) -> bool:
+    """Whether a piece with this number and id may have more of a call's name: nothing but the name
+    has come, and the number is the call's own."""
+    is_own = number is not None and number == call.number and id in ("", call.id)
+    return is_own and not call.arguments
 
 
 def _is_headed_again(call: UpstreamCall, number: int | None) -> bool:
