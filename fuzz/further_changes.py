@@ -4,6 +4,7 @@ twice."""
 from __future__ import annotations
 
 import gzip
+import json
 from collections import Counter
 from collections.abc import Callable
 
@@ -22,6 +23,7 @@ from upstream_plans import (
     has_reasoning,
     on_body,
     on_events,
+    on_pieces,
     streams,
     streams_calls,
 )
@@ -54,6 +56,23 @@ def late_names(plan: Plan) -> None:
                 plan.events.insert(n, {**plan.event({"tool_calls": [before]}), **own})
                 del first["id"]
                 first.pop("type", None)
+
+
+@on_pieces("a call once more, without its id", "call repeats")
+def calls_again_without_ids(plan: Plan) -> None:
+    for n, call in enumerate(plan.good.calls):
+        at = max(k for k, p in enumerate(plan.pieces) if p.kind == "call" and p.call == n)
+        plan.pieces.insert(at + 1, Piece("call", call.arguments, n, None, call.name))
+
+
+@on_pieces("all text once more at its end", "text repeats", streams)
+def texts_again(plan: Plan) -> None:
+    """As proxies write that pass on the event of Responses which ends a text."""
+    for kind in ("reasoning", "content"):
+        own = [n for n, piece in enumerate(plan.pieces) if piece.kind == kind and piece.text]
+        text = "".join(plan.pieces[n].text for n in own)
+        if len(own) > 1 and len(text) > 15:
+            plan.pieces.insert(own[-1] + 1, Piece(kind, text))
 
 
 @on_events("each call in both forms", "call grouping", has_calls)
@@ -203,6 +222,19 @@ def growing_alone(plan: Plan) -> None:
             choice["message"] = dict(said)
 
 
+@on_events("another answer behind a part of the first", "damage", has_content)
+def another_answer(plan: Plan) -> None:
+    """As proxies write that ask again where a server has gone."""
+    told = [n for n, event in enumerate(plan.events) if PIECE in event and event[PIECE].text]
+    if len(told) > 4 and not plan.whole:
+        again = json.loads(
+            json.dumps([{**e, PIECE: None, "id": "chatcmpl-2"} for e in plan.events])
+        )
+        for event in again:
+            del event[PIECE]
+        plan.events[told[3] + 1 :] = again
+
+
 def is_text(plan: Plan) -> bool:
     return bool(plan.good.content) and not plan.good.calls
 
@@ -250,6 +282,8 @@ def _deltas_of(plan: Plan, event: JsonObject) -> list[JsonObject]:
 FURTHER_KEEPING: tuple[Change, ...] = (
     calls_after_reason,
     late_names,
+    calls_again_without_ids,
+    texts_again,
     both_forms,
     calls_backwards,
     one_part,
@@ -270,6 +304,7 @@ FURTHER_KEEPING: tuple[Change, ...] = (
 FURTHER_DAMAGING: tuple[Change, ...] = (
     growing_deltas,
     growing_alone,
+    another_answer,
     moved("content as a message in a delta", "content", "message", is_text),
     moved("content as a delta in a delta", "content", "delta", is_text),
     *(
@@ -335,6 +370,11 @@ FURTHER_CLASHES: tuple[set[str], ...] = (
     # One call alone is left, and no word of others.
     {"call grouping: each call in both forms", "damage: tool_calls, and the calls are gone"},
     {"call grouping: each call in both forms", "damage: calls under a name that nobody knows"},
+    # The message would have the text twice.
+    {"text repeats", "message"},
+    # Nothing tells where the other answer begins.
+    {"roles", "damage: another answer behind a part of the first"},
+    {"heads: an id for every event", "damage: another answer behind a part of the first"},
     # Both write the message, and the last one would write nothing.
     {"message", "damage: a message that grows in place of deltas"},
     # Equal calls of two choices are two.

@@ -35,7 +35,7 @@ WORDS = (
     '{"error": 1}',
     "\n\n",
 )
-TOOL_NAMES = ("bash", "read", "get_weather")
+TOOL_NAMES = ("bash", "read", "read_file", "get_weather")
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,11 @@ from gateway import TOOLS, Gateway, gateway_before, run
 from standins import ChatServer
 
 from dsv4._completion.events import ContentDelta, ReasoningDelta
+from dsv4._completion.message import Message, assemble
 from dsv4._format.tokens import DSML, THINK_END, THINK_START
 from dsv4.api import chat
-from dsv4.serve.backend import Chunk
+from dsv4.serve.backend import BackendError, Chunk
+from dsv4.serve.heal.chat_delta import MessageSoFar
 from dsv4.serve.heal.healing_reader import HealingReader
 from dsv4.serve.heal.upstream_habits import UpstreamHabits
 from dsv4.tokens import Tokenizer
@@ -461,3 +463,56 @@ def test_nothing_is_held_back_that_cannot_be_markup(field: str) -> None:
         held += bool(waiting.strip())
     # The brackets themselves, and what stands in them as long as it could be the name of a tag.
     assert held <= 2 * PROSE.count("<") + PROSE.count("/b")
+
+
+def said(*deltas: dict[str, Any], stream: bool = True) -> Message:
+    asked = {"messages": [{"role": "user", "content": "Hi"}], "stream": stream}
+    reader = HealingReader(chat.read(asked))
+    for delta in deltas:
+        reader.feed(Chunk(delta=delta))
+    reader.feed(Chunk(finish="stop"))
+    reader.end()
+    return assemble(reader.events)
+
+
+TWO_PIECES = ("The file", " is here.")
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("field", ["content", "reasoning_content"])
+def test_all_text_once_more_at_its_end_is_said_once(field: str, stream: bool) -> None:
+    """As proxies write that pass on the event of Responses which ends a text."""
+    text = "".join(TWO_PIECES)
+    deltas = [{field: piece} for piece in (*TWO_PIECES, text)]
+    message = said(*deltas, {"content": "Yes."} if field != "content" else {}, stream=stream)
+    assert (message.reasoning or message.content) == text
+
+
+def test_what_a_short_text_repeats_is_said_again() -> None:
+    assert said(*({"content": text} for text in ("ha", " ", "ha "))).content == "ha ha "
+    lines = [{"content": "The file is here.\n"}] * 2
+    assert said(*lines).content == 2 * "The file is here.\n"
+
+
+def test_text_behind_a_text_that_was_repeated_is_a_failure() -> None:
+    """Nobody can know whether the model said it twice."""
+    pieces = (*TWO_PIECES, "".join(TWO_PIECES), " So.")
+    with pytest.raises(BackendError, match="had said twice"):
+        said(*({"content": piece} for piece in pieces))
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        (["Hello."] * 3, "Hello."),
+        (["Hello", "Hello you", "Hello you."], "Hello you."),
+        (["ha", "haha"], "hahaha"),  # as pieces
+    ],
+)
+def test_messages_in_place_of_deltas_may_have_all_so_far(texts: list[str], expected: str) -> None:
+    assert said(*(MessageSoFar(content=text) for text in texts)).content == expected
+
+
+def test_a_server_whose_messages_repeat_the_reasoning_repeats_the_text() -> None:
+    messages = [MessageSoFar(reasoning_content="Think.", content=text) for text in ("Hi", "Hi you")]
+    assert said(*messages).content == "Hi you"

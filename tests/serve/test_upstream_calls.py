@@ -17,7 +17,7 @@ Read = list[tuple[str, str]]
 
 
 def read(pieces: list[Any]) -> Read:
-    calls = UpstreamCalls(["bash", "read"])
+    calls = UpstreamCalls(["bash", "read", "read_file"])
     for piece in pieces:
         calls.add(piece)
     return [(call.name, call.arguments) for call in calls]
@@ -48,6 +48,50 @@ def test_all_arguments_may_come_once_more_behind_a_name_that_is_in_every_piece()
     again = {"index": 0, "function": {"arguments": '{"a": 1}'}}
     expected = [("bash", '{"a": 1}')]
     assert read([{**named, "id": "x"}, named, arguments, named, again]) == expected
+
+
+def piece_of(index: int | None, id: str = "", **function: str) -> dict[str, Any]:
+    numbered = {} if index is None else {"index": index}
+    return {**numbered, **({"id": id} if id else {}), "function": function}
+
+
+@pytest.mark.parametrize("rest", ["_file", "read_file"])
+@pytest.mark.parametrize("id", ["", "x"])
+def test_a_name_may_go_on_though_another_tool_is_called_like_its_beginning(
+    rest: str, id: str
+) -> None:
+    """The tool of the shorter name ran, and `_file` beside it."""
+    pieces = [piece_of(0, "x", name="read", arguments=""), piece_of(0, id, name=rest)]
+    assert read([*pieces, piece_of(0, arguments="{}")]) == [("read_file", "{}")]
+
+
+@pytest.mark.parametrize(
+    "second", [piece_of(1, "y", name="read_file"), piece_of(0, "y", name="read_file")]
+)
+def test_another_number_or_id_begins_a_call_of_the_longer_name(second: dict[str, Any]) -> None:
+    pieces = [piece_of(0, "x", name="read", arguments=""), second]
+    assert [name for name, _ in read(pieces)] == ["read", "read_file"]
+
+
+@pytest.mark.parametrize("index", [0, None])
+@pytest.mark.parametrize(("id", "again"), [("x", ""), ("", "x")])
+def test_of_two_equal_calls_one_without_an_id_is_the_same_call(
+    index: int | None, id: str, again: str
+) -> None:
+    pieces = [piece_of(index, id, name="bash"), piece_of(index, arguments='{"a":1}')]
+    repeated = piece_of(index, again, name="bash", arguments='{"a": 1}')
+    assert read([*pieces, repeated]) == [("bash", '{"a":1}')]
+
+
+def test_equal_calls_without_ids_are_two() -> None:
+    one = piece_of(0, name="bash", arguments='{"a": 1}')
+    assert read([one, one]) == [("bash", '{"a": 1}')] * 2
+
+
+def test_an_id_that_two_calls_have_does_not_tell_that_a_third_repeats_one() -> None:
+    arguments = ['{"a": 1}', '{"a": 2}', '{"a": 1}']
+    pieces = [piece_of(n, "x", name="bash", arguments=each) for n, each in enumerate(arguments)]
+    assert read(pieces) == [("bash", each) for each in arguments]
 
 
 def test_a_late_id_is_that_of_its_number_though_another_call_has_it() -> None:

@@ -75,8 +75,15 @@ class ChatEvents:
             self._id = id
         elif id == self._id:
             self._id_repeats += 1
-        elif self._id_repeats >= _FEW and self._number != _NO_NUMBER and _begins_answer(event):
+        elif self._id_repeats >= _FEW and self._number != _NO_NUMBER and self._begins(event):
             raise BackendError("the backend began another answer behind a part of this one")
+
+    def _begins(self, event: JsonObject) -> bool:
+        """Whether an event names the role, as the first one of an answer does."""
+        said = [
+            choice.get("delta" if self._has_deltas else "message") for choice in _choices(event)
+        ]
+        return any(isinstance(part, dict) and "role" in part for part in said)
 
     def _read_slowly(self, event: JsonObject) -> list[Chunk]:
         self._note_id(event)
@@ -201,11 +208,6 @@ def _choices(event: JsonObject) -> Iterator[JsonObject]:
         # An empty choice has no content, not even a number. Equal messages are one, sent twice.
         if choice and not (choice.get("message") and choice in choices[:n]):
             yield choice
-
-
-def _begins_answer(event: JsonObject) -> bool:
-    deltas = [choice.get("delta") for choice in _choices(event)]
-    return any(isinstance(delta, dict) and "role" in delta for delta in deltas)
 
 
 def _at(number: str, choice: object) -> object:
