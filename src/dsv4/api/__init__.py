@@ -1,10 +1,10 @@
 """Three protocols over one format: OpenAI's Chat Completions and Responses, Anthropic's
 Messages.
 
-Each has a module with the same names: `read` makes an `ApiRequest` of a body, `Writer` makes
-protocol events of the parser's, `frames` bytes of those; `whole` is the response to a request
-that does not stream, `error` the response to one that failed. `dsv4.api.read` recognises the
-protocol by itself.
+Each has a module with the same names: `read` turns a body into an `ApiRequest`, `Writer` turns the
+parser's events into protocol events, `frames` turns those into bytes; `whole` is the response to a
+request that does not stream, `error` the response to one that failed. `dsv4.api.read` recognises
+the protocol by itself.
 """
 
 from dsv4.api import chat, messages, responses

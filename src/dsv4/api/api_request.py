@@ -25,30 +25,31 @@ from dsv4.request import Request
 from dsv4.types import DialectName, TextPartParam, ToolChoice
 
 ProtocolName: TypeAlias = Literal["chat", "responses", "messages"]
-# Whose rules a body is read by: the released encoder's, or those of a server that gets it.
+# The rules that a body is read by: the released encoder's, or those of a server that gets it.
 BodyRules: TypeAlias = Literal["released", "body"]
 
 
 @dataclass(frozen=True)
 class ApiSettings:
-    """What a server decides for all of its requests.
+    """The settings of a server that apply to all of its requests.
 
-    - `thinking`, `effort`: what holds where a request says nothing.
-    - `later_system`: what becomes of system messages after the first other message, in a dialect
+    - `thinking`, `effort`: the defaults for a request that does not give them.
+    - `later_system`: the treatment of system messages after the first other message, in a dialect
       without a system token: a `"reminder"` in the user turn, `"in_place"` as the released encoder
       writes them, or `"in_front"`, joined to the first system message.
     - `read_images`: whether the backend reads images, in a dialect that has them. Their bytes are
-      checked, unless it is `"unchecked"`: then whoever gets the request does that. `"paths"`: an
+      checked, unless it is `"unchecked"`: then the backend has to check them. `"paths"`: an
       image may also be the path of a file, as in a data set.
       `unsupported_images`: those that cannot be read are `"replace"`d by a text, or `"refuse"`d.
-    - `last_answer`: what an assistant turn at the end is. `"refuse"`: it is continued as its
-      protocol has it, which in Chat Completions takes a `prefix`, and refused otherwise. `"keep"`:
-      without a `prefix`, Chat's is a finished turn, as in a log. `"finish"`: all are finished, as
-      in a data set, but those marked with `prefix` or `wo_eos`.
+    - `last_answer`: the meaning of an assistant turn at the end. `"refuse"`: it is continued as its
+      protocol defines it (Chat Completions requires a `prefix` for that), and refused otherwise.
+      `"keep"`: in Chat Completions, a turn without a `prefix` is finished, as in a log. `"finish"`:
+      all are finished, as in a data set, except those marked with `prefix` or `wo_eos`.
     - `grammars`: whether the backend takes grammars, so that a call can be forced after thinking.
     - `reasoning_field`: where Chat Completions writes reasoning: `"reasoning_content"`,
       `"reasoning"` or `"both"`.
-    - `calls`: `"whole"` sends a call once it is complete, `"streamed"` its arguments as they come.
+    - `calls`: `"whole"` sends a call once it is complete, `"streamed"` sends its arguments as they
+      are generated.
     - `fit_arguments`: whether the gateway makes arguments fit the schemas of their tools, where
       calls are sent whole.
     - `max_tokens`, `max_tokens_thinking`, `max_tokens_max_effort`: the most tokens of a completion
@@ -80,7 +81,7 @@ class ApiSettings:
 DEFAULT_SETTINGS = ApiSettings()
 
 
-# What an id of a call begins with. The parser's own ids begin as the first.
+# The beginnings of call ids. The parser's own ids begin as those of Chat Completions.
 CALL_ID_PREFIXES: dict[ProtocolName, str] = {
     "chat": "call_",
     "responses": "call_",
@@ -95,20 +96,22 @@ class ApiRequest:
     - `request`: conversation and options; `request.encode()` is the prompt.
     - `protocol`: `"chat"`, `"responses"` or `"messages"`; `model`: the name to echo.
     - `max_tokens`: the most tokens to generate, `sampling` how to pick them.
-    - `stream`, `include_usage`, `n`, `logprobs`, `top_logprobs`: what is wanted back, in what form.
+    - `stream`, `include_usage`, `n`, `logprobs`, `top_logprobs`: the form of the response, and what
+      it has to include.
     - `parallel`: False where generation must end after the first call.
-    - `user`: whom the client says it is for; `cache_key`: what it says belongs together.
+    - `user`: the end user, as the client names it; `cache_key`: the client's key for requests that
+      belong together.
     - `names`: the client's name of each tool, by the name in the prompt.
     - `ignored`: the tools that were left out because they cannot be run here; from `dsv4.api.read`
       also the fields that nothing reads, each at its first place, as `messages[0].name`.
-    - `echo`: what a response repeats of the request.
+    - `echo`: the fields of the request that a response repeats.
     - `marks`: by the index of an assistant turn in `request.messages`, the signatures and encrypted
       reasoning that came back with it.
-    - `images`: how many images its messages have; `replaced_images`: how many more they had, which
-      are a text now.
-    - `settings`: those it was read with.
-    - `rules`: whose rules it was read by, `"body"` or `"released"` (`dsv4.api.read`).
-    - `notes`: what was assumed because the body does not say it, in words.
+    - `images`: the number of images in its messages; `replaced_images`: the number of others, which
+      were replaced by a text.
+    - `settings`: the settings it was read with.
+    - `rules`: the rules it was read by, `"body"` or `"released"` (`dsv4.api.read`).
+    - `notes`: sentences that name each assumption about something the body does not say.
     """
 
     request: Request
@@ -135,22 +138,22 @@ class ApiRequest:
     notes: tuple[str, ...] = ()
 
     def __getstate__(self) -> dict[str, Any]:
-        # What is shared between requests is read-only, which does not pickle.
+        # Values that requests share are read-only mappings, which cannot be pickled.
         state = dict(self.__dict__)
         return {n: dict(v) if isinstance(v, MappingProxyType) else v for n, v in state.items()}
 
     def parser(self, prompt: Prompt | None = None) -> StreamParser:
-        """The parser of what the model writes: it fits the prompt, and its ids the protocol.
+        """The parser of the model's output, set up for the prompt, with call ids of the protocol.
 
-        `prompt` is what `request.encode()` gave; without it the prompt is made once more. Calls
-        come as they are written, also those that are cut short: the writer holds them back.
+        `prompt` is the result of `request.encode()`; without it the prompt is encoded again. Calls
+        are emitted as they are written, even those that are cut short: the writer holds them back.
         """
         ending = None if prompt is None else prompt.ending
         new_id = _NEW_CALL_IDS[self.protocol]
         if self.request.tools or not self.settings.strip_markup:
             return self.request.parser(ending=ending, new_id=new_id)
-        # Nobody can make a call, so one that is certain may go: tools that are not known are
-        # forbidden, where those that are known to be none would make markup text.
+        # No tools are declared, so a call that is certainly one may be dropped. That needs tools
+        # that are unknown and forbidden: with a list of tools known to be empty, markup is text.
         return StreamParser(
             ending=self.request.encode().ending if ending is None else ending,
             tool_choice="none",
@@ -164,8 +167,8 @@ _NEW_CALL_IDS = {protocol: partial(new_id, prefix) for protocol, prefix in CALL_
 
 
 def protocol_call_id(protocol: ProtocolName, id: str) -> str:
-    """The `id` of a call, the parser's or another server's, in the form of a `protocol`: a new one
-    where it is empty."""
+    """The `id` of a call, from the parser or another server, in the form of a `protocol`. An empty
+    one is replaced by a new one."""
     if not id:
         return _NEW_CALL_IDS[protocol]()
     other = CALL_ID_PREFIXES["chat"]
@@ -186,7 +189,7 @@ TOOLS_LOCATION, ANSWER_SCHEMA_LOCATION = ("tools",), ("response_format", "json_s
 
 
 def client_path(call: ApiRequest, location: Location) -> str:
-    """The path in the body of `call` of a location in its request."""
+    """The path in the client's body that corresponds to a `location` in the request of `call`."""
     if location[:1] == TOOLS_LOCATION and len(location) > 1:
         start, rest = _tool_path(call, location[1]), location[2:]
         if rest[:1] == ("parameters",):
@@ -199,7 +202,7 @@ def client_path(call: ApiRequest, location: Location) -> str:
 
 
 def _tool_path(call: ApiRequest, index: str | int) -> str:
-    """Where a tool is declared that may have had others before it, or another name."""
+    """The path at which the body declares a tool: its index and its name may differ there."""
     functions = [fields_of(tool) for tool in call.request.tools or ()]
     return call.names[functions[int(index)]["name"]].path
 
@@ -208,15 +211,15 @@ def _tool_path(call: ApiRequest, index: str | int) -> str:
 
 
 REMINDER = "<system-reminder>\n{}\n</system-reminder>"
-# Those whose messages may hold images. In others, a text stands in the place of each.
+# The roles whose messages may hold images. In other messages, a text replaces each image.
 _ROLES_WITH_IMAGES = ("user", "tool")
 
 
 class TurnBuilder:
-    """The conversation of a request: `messages` for the format, the `marks` of its turns, and how
-    many `images` it has, those aside that were `replaced`."""
+    """The conversation of a request: `messages` for the format, the `marks` of its turns, and the
+    numbers of its `images` and of those that were `replaced`."""
 
-    images = replaced = 0  # of nearly all requests, which should not take time for it
+    images = replaced = 0  # right for nearly all requests, so that they need not set it
 
     def __init__(self, request: NeutralRequest, dialect: Dialect, settings: ApiSettings) -> None:
         self.messages: list[neutral.Entry] = []
@@ -224,7 +227,7 @@ class TurnBuilder:
         self._path = request.path
         self._dialect = dialect
         self._settings = settings
-        self._system: list[str] = []  # texts before the first turn, and what else it has
+        self._system: list[str] = []  # texts of the first system message; below, its other fields
         self._system_fields: dict[str, Any] = {}
         self._later = settings.later_system if dialect.system_token is None else "in_place"
         for message in request.messages:
@@ -253,7 +256,7 @@ class TurnBuilder:
     def _readable(
         self, content: list[TextPartParam | contents.ImageBlock], role: str
     ) -> contents.Content:
-        """The content with its images, where they are read, and as text where they are not."""
+        """The content with its images if they are read; otherwise with texts in their place."""
         reads = self._settings.read_images and self._dialect.image_token is not None
         if reads and role in _ROLES_WITH_IMAGES:
             return list(map(self._checked, content))
@@ -280,7 +283,7 @@ class TurnBuilder:
             raise ApiError(f"found more than {contents.MAX_IMAGES} images", path=block["path"])
         return contents.checked_image(block, self._settings.read_images == "paths")
 
-    # Assistant messages in a row are one turn, and so is thinking between its other parts.
+    # Consecutive assistant messages are one turn, even where thinking comes between other parts.
 
     def _add_assistant(self, message: neutral.AssistantEntry) -> None:
         if "tool_calls" in message and any("namespace" in c for c in message["tool_calls"]):
@@ -298,7 +301,7 @@ class TurnBuilder:
         name = neutral.prompt_name((call["namespace"], function["name"]), self._dialect)
         return {"id": call["id"], "type": "function", "function": {**function, "name": name}}
 
-    # System texts before the first turn are one message. Later ones go where the settings say.
+    # System texts before the first turn are one message. The settings place later ones.
 
     def _add_system(self, message: neutral.SystemEntry) -> None:
         text = contents.without_images(message["content"])
@@ -312,7 +315,7 @@ class TurnBuilder:
             self.messages.append(_system_entry(text, kept))
 
     def _end(self) -> None:
-        """A prompt must ask for something: a system text at its end does so as a reminder."""
+        """A prompt must end with something to answer: a last system text becomes a reminder."""
         if not self.messages and self._system:
             self.messages.append(reminder(self._system.pop()))
         elif not self.messages:
@@ -374,9 +377,10 @@ def check_end(request: NeutralRequest) -> None:
 def continued_turns(
     messages: list[neutral.Entry], request: NeutralRequest, thinking: bool, settings: ApiSettings
 ) -> tuple[list[neutral.Entry], str]:
-    """The messages, and the text that the model continues where a message cannot hold it.
+    """The messages, and the text that the model continues if a message cannot hold it.
 
-    A last assistant turn is left open. One that has only reasoning cannot be: it is given as text.
+    A last assistant turn is left open. One that has only reasoning cannot be left open: its
+    reasoning is returned as the text.
     """
     if is_finished(request, settings):
         return messages, ""
@@ -399,7 +403,7 @@ T = TypeVar("T")
 def chosen_dialect(
     dialect: DialectName | Dialect | None, model: object
 ) -> tuple[Dialect, tuple[str, ...]]:
-    """The dialect, by itself or by the name of a model, and what is to be noted about that."""
+    """The dialect, given or taken from the name of a model, and notes about that choice."""
     if dialect is not None:
         return dialect_named(dialect), ()
     return _dialect_of_model(model) if isinstance(model, str) and model else (V4, ())
@@ -497,11 +501,11 @@ class ResolvedOptions:
         own: Mapping[str, Any] = NO_FIELDS,
         request_fields: Mapping[str, Any] = NO_FIELDS,
     ) -> ApiRequest:
-        """The request with messages that are turns as they are.
+        """The request with messages that need no conversion into turns.
 
         `own` are the fields of the `ApiRequest` that the options do not have, `request_fields`
-        those of its `Request`. Constructors would take longer than a short conversation takes to
-        encode: they set fields one by one, and a `Request` checks what has been checked here.
+        those of its `Request`. Constructors are not called: they would take longer than encoding a
+        short conversation. They set fields one by one, and a `Request` repeats checks made here.
         """
         options = self._request_fields
         if request_fields:
@@ -527,14 +531,14 @@ def _defaults(kind: type[ApiRequest]) -> dict[str, Any]:
 API_REQUEST_DEFAULTS = _defaults(ApiRequest)
 
 
-# What concerns only the server.
+# Fields that concern only the server.
 SERVER_FIELDS = (
     *("sampling", "stream", "include_usage", "n", "logprobs", "top_logprobs", "user", "cache_key"),
 )
 
 
 def _server_fields(request: NeutralRequest) -> dict[str, Any]:
-    """The fields of an `ApiRequest` that are taken as they are."""
+    """The fields of an `ApiRequest` that are taken over unchanged."""
     served = request.own_fields(SERVER_FIELDS)
     served |= {"ignored": request.declared.ignored, "echo": request.echo}
     if request.parallel is False:
@@ -553,7 +557,7 @@ def _thinking(request: NeutralRequest, settings: ApiSettings) -> bool:
     thinking = False if request.effort == OFF else request.thinking
     if request.choice.mode not in ("required", "tool"):
         return settings.thinking if thinking is None else thinking
-    # A call is forced by writing its beginning, which a model that thinks first cannot follow.
+    # A call is forced by writing its beginning, which a model that thinks first cannot continue.
     if thinking is False or not request.wants_thinking:
         return False
     if not settings.grammars:
@@ -584,7 +588,7 @@ def _response_format(form: neutral.AnswerFormat) -> dict[str, Any]:
 
 
 def most_tokens(thinking: bool, effort: str | int | None, settings: ApiSettings) -> int:
-    """The most tokens of a completion where a request does not say."""
+    """The most tokens of a completion if a request does not give a limit."""
     if not thinking:
         return settings.max_tokens
     return settings.max_tokens_max_effort if effort == "max" else settings.max_tokens_thinking
@@ -592,7 +596,7 @@ def most_tokens(thinking: bool, effort: str | int | None, settings: ApiSettings)
 
 @lru_cache
 def dialect_effort(effort: str | int | None, dialect: Dialect, path: str) -> str | int | None:
-    """The effort as the dialect names it, None where it has no such text."""
+    """The effort as the dialect names it, None where it has no text for it."""
     efforts = dialect.efforts
     if isinstance(effort, int):
         numbers = [each for each in efforts if isinstance(each, int)]

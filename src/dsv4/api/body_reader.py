@@ -1,5 +1,5 @@
-"""One reader for all bodies: recognises what a value is, and reads it by the rules that hold for
-it. Every door uses it, so the same body is the same prompt at all of them.
+"""One reader for all bodies: it recognises the kind of a body, and reads it by the rules for that
+kind. Every entry point uses it, so the same body gives the same prompt everywhere.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ AnyBody: TypeAlias = Body | list[Any]
 
 
 class RecognisedBody(NamedTuple):
-    """What a value is: the protocol it is nearest to, whose rules hold, and whether its fields
-    leave no doubt about that."""
+    """The kind of a body: the protocol it is nearest to, the rules it is read by, and whether its
+    fields leave no doubt about both."""
 
     protocol: ProtocolName
     rules: BodyRules
     certain: bool
 
 
-# Fields that only a request to a server has. Those that data sets use for notes of their own
-# (`user`) prove nothing.
+# Fields that do not tell a request to a server from a conversation: dsv4 reads them in both, or
+# data sets use them for notes of their own (`user`).
 _NO_SIGNS = {*own_bodies.SHARED_OPTIONS, *OWN_OPTIONS, "user", "documents"}
 _OWN_SIGNS = frozenset(own_bodies.OWN_OPTIONS)
 _CHAT_SIGNS = frozenset(CHAT.keys() - _NO_SIGNS)
@@ -49,7 +49,7 @@ _CHAT_ROLES = ("tool", "developer", "function")
 
 
 def recognise(body: object) -> RecognisedBody:
-    """What `body` is, by the fields that only one kind of body has. Never raises."""
+    """The kind of `body`, recognised by fields that only one kind has. Never raises."""
     if not isinstance(body, dict) or own_bodies.is_sharegpt(body) or own_bodies.is_pair(body):
         return RecognisedBody("chat", "released", True)
     if "messages" not in body:
@@ -122,14 +122,14 @@ def read(
 ) -> ApiRequest:
     """A request in any protocol, or a conversation in one of dsv4's own shapes.
 
-    `body` is bytes of JSON, or what they say, which is not changed. `protocol` is the one it is in,
-    `"chat"`, `"responses"` or `"messages"`: recognised if not given. By itself, it reads the body
-    as a server does, which does not know dsv4's own options. `rules` says whose rules hold:
-    `"released"`, the released encoder's, as for `dsv4.encode`; `"body"`, those of a server. If not
-    given, a list of messages and an object with only dsv4's own options follow the released
-    encoder, and an object with a protocol's fields follows a server. `dialect` is the release of
-    the format; None takes it from the body's `dialect` or `model`, and v4 where these do not say
-    it: `notes` of the result then names the model. `settings` are those of the server.
+    `body` is bytes of JSON, or the value they spell, which is not changed. `protocol` is the one it
+    is in, `"chat"`, `"responses"` or `"messages"`: recognised if not given. If only `protocol` is
+    given, the body is read as a server reads it, which does not know dsv4's own options. `rules`
+    names the rules: `"released"`, the released encoder's, as for `dsv4.encode`; `"body"`, those of
+    a server. If not given, a list of messages and an object with only dsv4's own options follow the
+    released encoder, and an object with a protocol's fields follows a server. `dialect` is the
+    release of the format; None takes it from the body's `dialect` or `model`, and v4 where these do
+    not name one: `notes` of the result then names the model. `settings` are those of the server.
 
     Returns an `ApiRequest`. Raises `ApiError`, which names the field of the body.
     """
@@ -155,14 +155,14 @@ def read(
 
 
 def _list_field(protocol: ProtocolName) -> str:
-    """What a protocol calls the list of messages."""
+    """The field in which a protocol has the list of messages."""
     return "input" if protocol == "responses" else "messages"
 
 
 def _read_sent(
     value: Any, protocol: ProtocolName, dialect: DialectName | Dialect | None, settings: ApiSettings
 ) -> ApiRequest:
-    """A body as a server reads it. Options that only dsv4 has hold as well."""
+    """A body as a server reads it. Options that only dsv4 has apply as well."""
     field = _list_field(protocol)
     is_body = isinstance(value, dict) and (field in value or protocol == "responses")
     body = value if is_body else {field: value}

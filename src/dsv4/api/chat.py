@@ -26,8 +26,8 @@ class ChatWriter(EventWriter):
     """The chunks of a completion.
 
     `call` is the request that is answered. `id` (made if not given), `created` (a time in seconds)
-    and `model` (the request's if not given) are written into the response. `seal` is asked, when
-    reasoning ends, what the client is to give back with it.
+    and `model` (the request's if not given) are written into the response. `seal` is called when
+    reasoning ends and returns the mark that the client is to give back with it.
     """
 
     id_prefix = "chatcmpl-"
@@ -41,17 +41,17 @@ class ChatWriter(EventWriter):
         )
 
     def start(self, input_tokens: int = 0, cached: int | None = None) -> Events:
-        """The first chunk of every choice, which says whose words follow."""
+        """The first chunk of every choice, which gives the role."""
         self._input = Usage(prompt=input_tokens, cached=cached)
         role = {"role": "assistant", "content": ""}
         return [self._chunk(dict(role), choice) for choice in range(self.call.n)]
 
     def keep_alive(self) -> Events:
-        """A comment: it is no event, and `frames` writes it."""
+        """A comment, which is not an event: `frames` writes it."""
         return Comment()
 
     def fail(self, error: BaseException) -> Events:
-        """The error's own form, which must be the last thing of a stream."""
+        """The error object of the protocol, which must be the last thing of a stream."""
         return [error_body(error)]
 
     def finish(
@@ -59,8 +59,8 @@ class ChatWriter(EventWriter):
     ) -> Events:
         """The last chunk of every choice, and the usage.
 
-        `usage` is what was counted, `reason` why the engine stopped: one for all choices, or a
-        list of them.
+        `usage` are the counted tokens, `reason` is the engine's reason to stop: one for all
+        choices, or a list of them.
         """
         events = [
             self._chunk({}, choice, finish=self._finish(choice, reason))
@@ -167,7 +167,7 @@ def usage_fields(usage: Usage) -> dict[str, Any]:
 
 
 def fold(events: Iterable[ProtocolEvent]) -> dict[str, Any]:
-    """The whole completion that chunks, `events`, make."""
+    """The whole completion, put together from its chunks, `events`."""
     head: dict[str, Any] = {}
     choices: dict[int, dict[str, Any]] = {}
     for event in events:
@@ -189,7 +189,7 @@ def _new_choice(index: int) -> dict[str, Any]:
 
 
 def _fold_choice(choice: dict[str, Any], chunk: dict[str, Any]) -> None:
-    """Takes in a chunk. Other servers write null for what it does not have, or leave it out."""
+    """Adds a chunk to a choice. Other servers write null for an empty field, or leave it out."""
     for field, value in (chunk.get("delta") or {}).items():
         if field == "tool_calls":
             for call in value or ():

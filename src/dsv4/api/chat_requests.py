@@ -32,9 +32,9 @@ def read(
 ) -> ApiRequest:
     """A Chat Completions request.
 
-    `body` is bytes of JSON, or what they say, which is not changed. `dialect` is the release of the
-    format to write: that of the body's model where None. `settings` are the server's. Raises
-    `ApiError`.
+    `body` is bytes of JSON, or the object they spell, which is not changed. `dialect` is the
+    release of the format to write: that of the body's model where None. `settings` are the
+    server's. Raises `ApiError`.
     """
     settings = settings or api_request.DEFAULT_SETTINGS
     fields = body if type(body) is dict else json_body(body)
@@ -56,13 +56,13 @@ def read(
 
 
 def neutral_chat_request(body: JsonObject) -> NeutralRequest:
-    """What a body asks for."""
+    """The neutral request of a body."""
     messages = _message_list(body.get("messages"))
     return _with_messages(chat_options(body), messages, body.get("system"))
 
 
 def chat_options(body: JsonObject) -> NeutralRequest:
-    """What a body asks for with every field but its messages."""
+    """The neutral request of all fields of a body but its messages."""
     fields = request_fields.shared_fields(body, FIELDS)
     fields["continues"] = False
     if "max_completion_tokens" in fields:  # the newer name counts
@@ -76,7 +76,8 @@ def chat_options(body: JsonObject) -> NeutralRequest:
 def _with_messages(
     options: NeutralRequest, items: list[Any], system: object = None
 ) -> NeutralRequest:
-    """With the messages, and with a system prompt beside them, as many data sets have it."""
+    """The request with its messages, and with the system prompt that many data sets have beside
+    them."""
     content = contents.system_content(system, "system", PART_READERS)
     messages: list[neutral.Entry] = [{"role": "system", "content": content}] if content else []
     messages += [m for n, message in enumerate(items) for m in _read_message(message, n)]
@@ -87,8 +88,8 @@ def _with_messages(
 
 
 def _with_sections(options: NeutralRequest, message: JsonObject, path: str) -> NeutralRequest:
-    """With the tools and the response format of a system message, which the released encoders
-    read."""
+    """The request with the tools and the response format of a system message, which the released
+    encoders read."""
     if message.get("tools") is not None:
         tools = _read_tools(message["tools"], f"{path}.tools")
         options = options.replaced(declared=neutral.joined_tools(options.declared, tools))
@@ -107,8 +108,8 @@ _known_options = neutral.ReadCache[ResolvedOptions]()
 def resolved_chat_options(
     body: JsonObject, dialect: DialectName | Dialect | None, settings: ApiSettings
 ) -> ResolvedOptions:
-    """The options of a body, resolved, and cached. Its model, which may decide the dialect, is one
-    of them."""
+    """The options of a body, resolved and cached. They include its model, which may decide the
+    dialect."""
     options = body.copy()
     options.pop("messages", None)
     tools = options.pop("tools", None)
@@ -119,7 +120,7 @@ def resolved_chat_options(
         dumped_tools = None if tools is None else marshal.dumps(tools)
     except ValueError:
         return _resolved(options, tools, dialect, settings)
-    # What is cached holds the dialect and the settings: no others have their ids.
+    # Cached options hold the dialect and the settings, so no other object can get their ids.
     named = dialect if isinstance(dialect, str) else id(dialect)
     key = (dumped, dumped_tools, named, id(settings))
     resolved = _known_options.get(key)
@@ -141,8 +142,8 @@ def _resolved(
     return ResolvedOptions(chat_options({**options, "tools": tools}), "chat", dialect, settings)
 
 
-# Messages. Those of most requests are turns as they are, and are passed on. Others are read with
-# care, and made anew from the fields that are known.
+# Messages. In most requests they are turns already, and are passed on unchanged. Others are read
+# field by field, and written again with the known fields only.
 
 
 def _message_list(value: object) -> list[Any]:
@@ -152,8 +153,8 @@ def _message_list(value: object) -> list[Any]:
 
 
 def are_plain_turns(messages: list[Any]) -> bool:  # noqa: C901 - one walk, on the hot path
-    """Whether messages are turns as they are: plain ones, a system message at most in front, no
-    assistant after another, and someone to answer at the end."""
+    """Whether messages are turns already: plain ones, a system message only in front, no two
+    assistant messages in a row, and a user's or tool's message at the end."""
     before = None
     try:
         for message in messages:
@@ -188,7 +189,7 @@ def are_plain_turns(messages: list[Any]) -> bool:  # noqa: C901 - one walk, on t
     return before == "user" or before == "tool"
 
 
-# A system text that begins with this is perhaps billing, and not passed on as it is.
+# A system text that begins with this may be a billing line, and is not passed on unread.
 _BILLING_START = BILLING_HEADER[0]
 _PLAIN_RESULT = {"role", "content", "tool_call_id"}
 _PLAIN_CALL = {"id", "type", "function"}
@@ -261,9 +262,9 @@ _PLAIN_FIELDS = {"role", "content", "reasoning_content", "tool_calls", "tool_cal
 
 
 def _read_blocks(entry: neutral.Entry, message: JsonObject, path: str) -> list[neutral.Entry]:
-    """What stands in the place of an entry where the dialect reads `content_blocks`: those of a
-    user, in messages of their own where they are results; texts and images of other roles, unless
-    the content is a text (docs/format.md, section 12.1)."""
+    """The entries that replace an entry in a dialect that reads `content_blocks`: of a user, the
+    blocks, with results in messages of their own; of other roles, texts and images, unless the
+    content is a text (docs/format.md, section 12.1)."""
     if entry["role"] == "user":
         return read_user_blocks(message["content_blocks"], path, PART_READERS)
     if isinstance(message.get("content"), str):
@@ -430,7 +431,7 @@ TEMPLATE_OPTIONS: dict[str, Check] = {
 }
 
 
-# Fields that are read: the name that all protocols share, and the check.
+# Fields that are read: the name that all protocols share for each, and its check.
 FIELDS: dict[str, tuple[str, Check]] = {
     "model": ("model", request_fields.text),
     "tools": ("declared", neutral.cached_tools(_read_tools, "chat")),
@@ -461,14 +462,14 @@ FIELDS: dict[str, tuple[str, Check]] = {
     "prompt_cache_key": ("cache_key", request_fields.text),
     **request_fields.unsupported_fields("chat"),
 }
-# Those that differ from one client to the next are not cached.
+# Fields that differ from one client to the next, which are not cached.
 OWN_FIELDS = {name: FIELDS[name] for name in ("user", "prompt_cache_key")}
 SHARED_FIELDS = frozenset(FIELDS.keys() - OWN_FIELDS.keys() - {"tools"})
 THINKING_FIELDS = {"thinking", "effort", "own_effort", "options"}
 
 
 def _combine_thinking(fields: JsonObject) -> None:
-    """The switch and the effort, which have several places. What says off wins."""
+    """Combines the switch and the effort from their several places. A switch that is off wins."""
     options = fields.pop("options", {})
     switches = [fields.get("thinking"), options.get("thinking"), options.get("enable_thinking")]
     fields["thinking"] = False if False in switches else True if True in switches else None
@@ -489,7 +490,7 @@ PROTOCOL_TITLE = "Chat Completions"
 
 
 def dump_chat_request(request: NeutralRequest) -> dict[str, Any]:
-    """The body. Raises `ApiError` for what Chat Completions cannot say."""
+    """The body. Raises `ApiError` for anything that Chat Completions cannot express."""
     messages = [_dump_message(message) for message in neutral.joined_turns(request)]
     if messages[-1]["role"] == "assistant":
         messages[-1]["prefix"] = True

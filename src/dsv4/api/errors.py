@@ -12,7 +12,8 @@ from typing import Any
 
 from dsv4.errors import EncodeError, Error, Location, OptionError, location_of, mismatch
 
-# What both vendors call an error of a status. A protocol changes the few names that differ.
+# The names of errors by their status, as both vendors use them. A protocol changes the few names
+# that differ.
 TYPES: dict[int, str] = {
     **dict.fromkeys((400, 405, 415, 421, 422, 431), "invalid_request_error"),
     401: "authentication_error",
@@ -32,8 +33,8 @@ class ApiError(Error):
     `status` is the HTTP status, `type` the kind of error as both vendors name it (made from the
     status if not given), `message` says what was found and what would be right. `path` is the
     field of the request it is about (`messages[2].content[0].type`), None if it is about none;
-    `code` is a word for programs, None if there is none; `details` is what Messages says of an
-    error for programs (`{"error_code": "thread_not_found"}`), None if there is nothing.
+    `code` is a word for programs, None if there is none; `details` is an object for programs in
+    errors of Messages (`{"error_code": "thread_not_found"}`), None if there is none.
     """
 
     def __init__(
@@ -69,9 +70,9 @@ class ApiError(Error):
 
 
 class ContextOverflow(ApiError):
-    """A prompt of `tokens` tokens where the model reads at most `limit`.
+    """A prompt of `tokens` tokens for a model that reads at most `limit`.
 
-    Clients know an overflow by its words, which differ: each protocol writes its own.
+    Clients recognise an overflow by the message, which differs: each protocol writes its own.
     """
 
     def __init__(self, tokens: int, limit: int) -> None:
@@ -82,12 +83,12 @@ class ContextOverflow(ApiError):
 
 
 def wrong(value: object, expected: str, path: str) -> ApiError:
-    """The error for a field that holds something else than it should."""
+    """The error for a field with a wrong value."""
     return ApiError(mismatch(value, expected), path=path)
 
 
 def as_api_error(error: BaseException) -> ApiError:
-    """Any exception as one that can be answered. A fault of ours is not described."""
+    """Any exception as an error for a client. An internal error is not described."""
     if isinstance(error, ApiError):
         return error
     if isinstance(error, (EncodeError, OptionError)):

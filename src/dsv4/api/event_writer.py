@@ -1,8 +1,8 @@
 """The writer that all protocols share: the parser's events in, protocol events or bytes of
 server-sent events out.
 
-A protocol says how it writes text and calls. When that happens is decided here, so that no
-protocol ever sends an incomplete call.
+A protocol defines how it writes text and calls. This module decides when they are written, so that
+no protocol ever sends an incomplete call.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ from dsv4.api.neutral_request import NAMESPACE_SEPARATOR, ToolName
 
 
 _encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
-# JSON may hold these as they are, and the standard for events gives them no meaning. But there are
-# readers that end a line at them, because Python's own `splitlines` does.
+# JSON allows these characters unescaped, and the standard for events gives them no meaning. But
+# some readers end a line at them, because Python's own `splitlines` does.
 _UNSAFE_CHARACTERS = re.compile("[\x85\u2028\u2029\ud800-\udfff]")
 # A text as JSON.
 _quoted: Callable[[str], str] = json.encoder.encode_basestring
 
 
 def is_line_safe(text: str) -> bool:
-    """Whether a text certainly holds none of those: they are not printable, as Unicode has it."""
+    """Whether a text certainly has no unsafe character: these are not printable in Unicode."""
     return text.isascii() or text.isprintable()
 
 
 def in_quotes(text: str) -> bytes:
-    """What stands for a text in the quotes of JSON, without line ends of any kind."""
+    """A text as JSON writes it between quotes, without line ends of any kind."""
     inside = _quoted(text)[1:-1]
     return (inside if is_line_safe(text) else _line_safe(inside)).encode()
 
@@ -86,12 +86,12 @@ KEEP_ALIVE_FRAME = b": keep-alive\n\n"
 DONE_FRAME = b"data: [DONE]\n\n"
 
 
-# How many tokens a request took.
+# The number of tokens of a request.
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of the prompt (`cached` of them were in a cache, None if nobody knows) and of the
+    """Tokens of the prompt (`cached` of them were in a cache, None if that is unknown) and of the
     completion (`reasoning` of them were thinking)."""
 
     prompt: int = 0
@@ -101,31 +101,31 @@ class Usage:
 
     @property
     def total(self) -> int:
-        """Prompt and completion."""
+        """The tokens of prompt and completion."""
         return self.prompt + self.completion
 
 
-# What a writer must know of a completion, whatever it writes.
+# The state of a completion, which a writer of any protocol keeps.
 
 
 @dataclass(slots=True)
 class HeldCall:
-    """A call whose end has not come."""
+    """A call that has not ended yet."""
 
     id: str
     tool: ToolName
     parts: list[str] = field(default_factory=list)
-    # Its place among the calls that were sent, None while nothing of it was.
+    # Its index among the calls that were sent, None until a part of it is sent.
     position: int | None = None
-    # What stands around more of its arguments, where they are sent as they come.
+    # The bytes before and after a piece of its arguments, if these are sent as they come.
     around: tuple[bytes, bytes] | None = None
-    # Text that came behind it and waits for its end, because one part is open at a time.
+    # Text that came after it and waits for its end, because only one part may be open at a time.
     behind: list[tuple[ReasoningDelta | ContentDelta, Logprobs]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class FittedCallEnd(ToolCallEnd):
-    """The end of a call that goes out with other `arguments` than the model wrote."""
+    """The end of a call that is sent with other `arguments` than the model wrote."""
 
     arguments: str = "{}"
 
@@ -143,11 +143,11 @@ class Outcome:
     stop: str | None = None
 
     def reason(self, engine_reason: str | None) -> str:
-        """Why it ended: "tool_calls", "content_filter", "length", "stop_string" or "stop".
+        """The reason it ended: "tool_calls", "content_filter", "length", "stop_string" or "stop".
 
-        A client that has seen a part of a call that was cut must run none, so that counts most.
-        Then complete calls, because clients run none of them after "length". A stop string that
-        was hit stays hit. Then a cut, of which the engine (`engine_reason`) or the parser knows.
+        The first of these that applies decides. A client that was sent a part of a cut call must
+        run no call. Complete calls: clients would run none of them after "length". A stop string
+        that was hit. A cut that the engine (`engine_reason`) or the parser reports.
         """
         ended = ended_by(engine_reason)
         if any(call.position is not None for call in self.cut):
@@ -164,29 +164,29 @@ class Outcome:
 _TEXTS = ReasoningDelta, ContentDelta
 ProtocolEvent: TypeAlias = dict[str, Any]
 Events: TypeAlias = list[ProtocolEvent]
-# What a backend knows about tokens: one object for each, as Chat Completions has them.
+# The log probabilities of tokens: one object for each, as Chat Completions has them.
 Logprobs: TypeAlias = Sequence[dict[str, Any]] | None
 # An event of the parser, by itself or with the log probabilities of its tokens.
 LoggedEvent: TypeAlias = Event | tuple[Event, Logprobs]
 # The events of one choice; where a request wants several choices, those of each.
 ChoiceEvents: TypeAlias = Iterable[LoggedEvent] | Iterable[Iterable[LoggedEvent]]
-# Why the engine stopped: one reason for all choices, or one for each.
+# The reason why the engine stopped: one for all choices, or one for each.
 FinishReason: TypeAlias = Reason | Sequence[Reason | None] | None
-# What the client is to give back with reasoning that has ended; None leaves that to the protocol.
+# Returns the mark that a client is to give back with reasoning; None leaves that to the protocol.
 Seal: TypeAlias = Callable[[], str | None]
 
 
 class EventWriter:
-    """Takes the parser's events one at a time and gives the protocol's.
+    """Turns the parser's events, one at a time, into the protocol's events.
 
-    `start`, any number of `write` and `keep_alive`, then `finish`, or `fail` at any time. Each
-    gives a list of events, which may be empty.
+    Call `start`, any number of `write` and `keep_alive`, then `finish`, or `fail` at any time.
+    Each returns a list of events, which may be empty.
     """
 
     id_prefix = ""
     # Whether text may be sent while a call is open.
     interleaves = False
-    # How an event becomes bytes.
+    # Turns an event into bytes.
     frame: Callable[[ProtocolEvent], bytes]
 
     def __init__(
@@ -200,15 +200,15 @@ class EventWriter:
     ) -> None:
         """`call` is the request that is answered. `id` (made if not given), `created` (a time in
         seconds) and `model` (the request's if not given) are written into the response. `seal`
-        is asked, when reasoning ends, what the client is to give back with it; None, or none at
-        all, leaves that to the protocol."""
+        is called when reasoning ends and returns the mark that the client is to give back with it.
+        If it returns None, or is None itself, that is left to the protocol."""
         self.call = call
         self.id: str = id or new_id(self.id_prefix)
         self.created: int = int(time.time()) if created is None else created
         self.model: str = model or call.model
         self.outcomes: list[Outcome] = [Outcome() for _ in range(call.n)]
-        # The template for the next piece of the text that is open: which event of which choice
-        # brings it, and what stands before and after its text.
+        # The template for the next piece of the open text: the type and the choice of the event
+        # that brings it, and the bytes before and after its text.
         self.template_event: type | None = None
         self.template_choice = 0
         self.before = self.after = b""
@@ -218,24 +218,24 @@ class EventWriter:
         self._set_up()
 
     def _set_up(self) -> None:
-        """Sets what a protocol keeps of its own while it writes."""
+        """Initialises the state that only one protocol needs."""
 
     @property
     def done(self) -> bool:
-        """Whether nothing that comes now would be written: one call was wanted, and it is here."""
+        """Whether no later event would be written: one call was wanted, and it is complete."""
         return not self.call.parallel and all(outcome.complete for outcome in self.outcomes)
 
     def hold_calls(self) -> None:
-        """Writes calls when they are complete, whatever the settings say: a whole answer has no
-        use for pieces, and must have no part of a call that was cut."""
+        """Makes the writer send only complete calls, whatever the settings say: a whole answer
+        does not need pieces, and must not have a part of a call that was cut."""
         self._streamed = False
 
     def _sealed(self) -> str | None:
         return None if self._seal is None else self._seal()
 
     def write(self, event: Event, choice: int = 0, logprobs: Logprobs = None) -> Events:
-        """What an event brings. `choice` is the index of the choice it belongs to, `logprobs` what
-        the backend knows about its tokens."""
+        """The protocol events for an `event` of the parser. `choice` is the index of the choice it
+        belongs to, `logprobs` has the log probabilities of its tokens, if the backend gives any."""
         handler = HANDLERS.get(event.__class__)
         if handler is None:
             return []
@@ -248,12 +248,12 @@ class EventWriter:
         return handler(self, event, choice, outcome, logprobs)
 
     def _call_sent(self, outcome: Outcome) -> HeldCall | None:
-        """The call that is open, where its beginning is sent, and no text may be before its end."""
+        """The open call, if its beginning was sent and no text may be sent before its end."""
         sent = () if self.interleaves or not self._streamed else outcome.open.values()
         return next((call for call in sent if call.position is not None), None)
 
     def _write_behind(self, call: HeldCall, choice: int) -> Events:
-        """Writes the text that came behind a call; pieces of one text together."""
+        """Writes the text that came after a call, pieces of the same kind joined."""
         events: Events = []
         for kind, pieces in groupby(call.behind, lambda piece: piece[0].__class__):
             texts = [*pieces]
@@ -263,10 +263,10 @@ class EventWriter:
         return events
 
     def frames(self, events: Sequence[Event], choice: int = 0, logprobs: Logprobs = None) -> bytes:
-        """What `events` bring, as bytes of server-sent events.
+        """The protocol events for `events` of the parser, as bytes of server-sent events.
 
-        `choice` and `logprobs` are as for `write`. The commonest event, more of the text that is
-        open, takes a shorter way: what stands before and after its text is ready.
+        `choice` and `logprobs` are as for `write`. The most common event, a further piece of the
+        open text, takes a shorter way: the bytes before and after its text are ready.
         """
         if len(events) == 1 and logprobs is None:
             event = events[0]
@@ -279,8 +279,8 @@ class EventWriter:
         return self._all_frames(events, choice, logprobs)
 
     def text_frame(self, text: str, written: bytes = b"") -> bytes:
-        """`text` as more of what is open, which is `template_event` of `template_choice`. `written`
-        is how JSON writes it within quotes, where that is known."""
+        """The frame of `text` as a further piece of the open text, the `template_event` of
+        `template_choice`. `written` is `text` as JSON writes it between quotes, where known."""
         return b"".join((self.before, written or in_quotes(text), self.after))
 
     def _arguments_frame(self, event: ArgumentsDelta, choice: int) -> bytes:
@@ -300,43 +300,44 @@ class EventWriter:
         return b"".join(map(self.frame, protocol_events)) if protocol_events else b""
 
     def drop_template(self) -> None:
-        """No text is open any more."""
+        """Forgets the template: no text is open any more."""
         self.template_event = None
 
     def set_template(self, event: type, choice: int, delta: ProtocolEvent) -> None:
-        """Sets the template for pieces of the text that is open. `delta` is how a piece of it is
-        written, with a zero byte for its text."""
+        """Sets the template for pieces of the open text. `event` is their type, `choice` their
+        choice, `delta` the protocol event for a piece, with a zero byte for its text."""
         self.template_event, self.template_choice = event, choice
         self.before, self.after = self._around(delta)
 
     def _around(self, delta: ProtocolEvent) -> tuple[bytes, bytes]:
-        """What a frame has before and after its text, which is a zero byte in `delta`."""
+        """The bytes of a frame before and after its text, which is a zero byte in `delta`."""
         before, _, after = self.frame(delta).rpartition(in_quotes("\0"))
         return before, after
 
     def start(self, input_tokens: int = 0, cached: int | None = None) -> Events:
-        """What opens a response. The prompt has `input_tokens` tokens, `cached` of them in a
-        cache."""
+        """The events that open a response. The prompt has `input_tokens` tokens, `cached` of them
+        in a cache."""
         raise NotImplementedError
 
     def keep_alive(self) -> Events:
-        """What can be sent while nothing comes."""
+        """The events that keep an idle connection alive."""
         raise NotImplementedError
 
     def fail(self, error: BaseException) -> Events:
-        """What tells the client that the response will not be completed, because of `error`."""
+        """The events that tell the client that the response has failed with `error`."""
         raise NotImplementedError
 
     def finish(self, usage: Usage | None = None, reason: FinishReason = None) -> Events:
-        """What closes a response: `usage` is what was counted, `reason` why the engine stopped."""
+        """The events that close a response. `usage` are the counted tokens, `reason` is the
+        engine's reason to stop."""
         raise NotImplementedError
 
     def _reason(self, choice: int, reason: FinishReason) -> str:
-        """Why a choice ended, as `Outcome.reason` names it."""
+        """The reason why a choice ended, as `Outcome.reason` names it."""
         own = reason if reason is None or isinstance(reason, str) else reason[choice]
         return self.outcomes[choice].reason(own)
 
-    # How a protocol writes. `position` counts the calls of a choice that are sent.
+    # Methods that a protocol defines. `position` counts the calls of a choice that are sent.
 
     def reasoning(self, text: str, choice: int, logprobs: Logprobs) -> Events:
         """More of the thinking of a `choice`: `text`, with the `logprobs` of its tokens."""
@@ -355,8 +356,8 @@ class EventWriter:
         raise NotImplementedError
 
     def call_delta(self, call: HeldCall, choice: int) -> ProtocolEvent | None:
-        """How more of the arguments of a `call` of a `choice` is written, with a zero byte for its
-        text. None where that is not all that changes."""
+        """The event for a further piece of the arguments of a `call` of a `choice`, with a zero
+        byte for its text. None if more than the text changes from piece to piece."""
         return None
 
     def call_end(self, call: HeldCall, choice: int) -> Events:
@@ -364,10 +365,10 @@ class EventWriter:
         raise NotImplementedError
 
     def call_cut(self, call: HeldCall, choice: int) -> Events:
-        """The end of a `call` of a `choice` that was sent as it came, and was cut."""
+        """The end of a `call` of a `choice` that was sent while it was written, and was cut."""
         return []
 
-    # When it writes.
+    # Handlers of the parser's events, which decide when something is written.
 
     def _reasoning(
         self, event: ReasoningDelta, choice: int, outcome: Outcome, logprobs: Logprobs
@@ -448,7 +449,7 @@ class EventWriter:
         return []
 
     def _tool(self, event: ToolCallStart) -> ToolName:
-        """What the client calls the tool. One that it did not declare keeps the model's name."""
+        """The client's name of the tool. An undeclared tool keeps the model's name."""
         if event.namespace is None:
             return self.call.names.get(event.name) or ToolName(event.name)
         name = f"{event.namespace}{NAMESPACE_SEPARATOR}{event.name}"
@@ -456,7 +457,7 @@ class EventWriter:
 
 
 def full_tool_name(tool: ToolName | ToolCall) -> str:
-    """The name of a tool, where nothing has namespaces."""
+    """The name of a tool in one string, for protocols without namespaces."""
     return (
         tool.name if tool.namespace is None else f"{tool.namespace}{NAMESPACE_SEPARATOR}{tool.name}"
     )
@@ -465,14 +466,14 @@ def full_tool_name(tool: ToolName | ToolCall) -> str:
 def protocol_events(
     writer: EventWriter, events: ChoiceEvents, usage: Usage | None, reason: FinishReason
 ) -> Iterator[ProtocolEvent]:
-    """Everything that a writer writes for the parser's events: those of one choice, or of each.
+    """All protocol events for the parser's events: those of one choice, or of each.
 
     An event may also be a pair: the event itself, and the log probabilities of its tokens.
     """
     writer.hold_calls()
     counted = usage or Usage()
     yield from writer.start(input_tokens=counted.prompt, cached=counted.cached)
-    of_each: Any = [events] if writer.call.n == 1 else events  # which of the two it is, `n` says
+    of_each: Any = [events] if writer.call.n == 1 else events  # `n` tells the two forms apart
     for choice, choice_events in enumerate(of_each):
         for event in choice_events:
             parser_event, logprobs = event if isinstance(event, tuple) else (event, None)
@@ -482,7 +483,7 @@ def protocol_events(
 
 @dataclass(frozen=True)
 class WholeResponse:
-    """A protocol's function `whole`: what a writer of `writer_class` writes, folded by `fold`."""
+    """A protocol's function `whole`: the events of a `writer_class`, folded by `fold`."""
 
     writer_class: type[EventWriter]
     fold: Callable[[Iterable[ProtocolEvent]], dict[str, Any]]
@@ -509,7 +510,7 @@ class WholeResponse:
         return self.fold(protocol_events(writer, events, usage, reason))
 
 
-# What each event of the parser does: the handler of a class takes only events of that class.
+# The handlers of the parser's events: the handler of a class takes only events of that class.
 Handler: TypeAlias = Callable[[EventWriter, Any, int, Outcome, Logprobs], Events]
 HANDLERS: dict[type, Handler] = {
     ReasoningDelta: EventWriter._reasoning,
@@ -523,7 +524,7 @@ HANDLERS: dict[type, Handler] = {
     StopHit: EventWriter._stop,
     End: EventWriter._end,
 }
-# What is not written any more after the one call that was wanted.
+# Handlers that write nothing any more after the one call that was wanted.
 CONTENT_HANDLERS = {
     HANDLERS[kind]
     for kind in (

@@ -1,8 +1,8 @@
-"""The fields of a body that nothing reads, so that whoever gets the body can name them.
+"""The fields of a body that nothing reads, so that the receiver of the body can name them.
 
-What is read at the top stands in the readers' own tables (`FIELDS`); what is read inside of
-messages, parts and tools stands here, and a test changes each field alone at every door. Null, an
-empty list and an empty object are absent.
+The readers' own tables (`FIELDS`) list the fields read at the top level; this module lists those
+read inside of messages, parts and tools. A test changes each field by itself at every entry point.
+Null, an empty list and an empty object count as absent.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from dsv4.api.responses_requests import REASONING, TEXT
 from dsv4.errors import Error, Location
 from dsv4.request import Request
 
-# What a server stores responses by, or repeats in them.
+# Fields by which a server stores responses, or that it repeats in them.
 _STORED = ("previous_response_id", "conversation", "prompt", "store", "metadata")
 
-# A container without skills, which are refused, says nothing.
+# A container has no effect on a prompt; one with skills is refused.
 FIELDS_READ: Mapping[ProtocolName, frozenset[str]] = {
     "chat": frozenset({"messages", "system", *CHAT}),
     "responses": frozenset({*RESPONSES, *_STORED}),
     "messages": frozenset(MESSAGES.keys() - {"container"}),
 }
-# Of fields that hold options.
+# The fields that are read inside of fields with options.
 OPTION_FIELDS_READ: Mapping[ProtocolName, Mapping[str, Collection[str]]] = {
     "chat": {
         "stream_options": {"include_usage"},
@@ -47,14 +47,14 @@ OPTION_FIELDS_READ: Mapping[ProtocolName, Mapping[str, Collection[str]]] = {
     "messages": {"thinking": {"type"}, "output_config": OUTPUT_FIELDS, "metadata": {"user_id"}},
 }
 
-# Those that clients are known to send. They say nothing that a prompt could hold, or give advice
-# that the format has no words for; none of them takes anything away from what the model sees.
+# Fields that clients are known to send and that can be ignored. A prompt could not hold them, or
+# they give advice that the format cannot express; none of them removes anything the model sees.
 HARMLESS_FIELDS: Mapping[ProtocolName, frozenset[str]] = {
     name: frozenset(fields) for name, fields in read_table("harmless_fields", __file__).items()
 }
 
-# Parts of a content, blocks and items, by their types. Of others only the type is read, which the
-# prompt names.
+# The fields that are read of parts of a content, blocks and items, by their types. Of other types
+# only the type is read, which the prompt names.
 _PART_FIELDS: Mapping[str, frozenset[str]] = {
     kind: frozenset(("type", *fields))
     for kinds, fields in (
@@ -78,7 +78,7 @@ _PART_FIELDS: Mapping[str, frozenset[str]] = {
 _LISTS: Mapping[ProtocolName, str] = {"responses": "input"}
 
 
-# What only a server heeds: no prompt depends on it.
+# Fields that only a server uses: no prompt depends on them.
 _SERVER_NAMES = {*SERVER_FIELDS, *Sampling.__slots__, "max_tokens", "max_completion_tokens"} | {
     *("stop", "parallel")
 }
@@ -99,8 +99,8 @@ def server_fields(body: object) -> list[str]:
 def ignored_fields(
     body: JsonObject, protocol: ProtocolName, rules: BodyRules, dialect: Dialect, own: bool = True
 ) -> list[Location]:
-    """Where a body has fields that are not read, each name once at its first place. `own` says
-    whether the options count that no server reads."""
+    """The locations of fields that are not read, each name once at its first place. `own` says
+    whether dsv4's own options, which no server reads, count as read."""
     found: dict[Location, Location] = {}
     for location in unread_locations(body, protocol, rules, dialect, own):
         found.setdefault(tuple(step for step in location if isinstance(step, str)), location)
@@ -110,7 +110,7 @@ def ignored_fields(
 def unread_locations(
     body: JsonObject, protocol: ProtocolName, rules: BodyRules, dialect: Dialect, own: bool = True
 ) -> Iterator[Location]:
-    """All places of fields that are not read."""
+    """All locations of fields that are not read."""
     read = FIELDS_READ[protocol] if rules == "body" else own_bodies.fields_read(body)
     if own:
         read = _with_own(read)
@@ -133,8 +133,8 @@ def _with_own(read: frozenset[str]) -> frozenset[str]:
 
 
 def unwritten_tasks(body: object, request: Request) -> list[Location]:
-    """Where a body has a task that the format does not write: that of a message which joins a
-    turn, or is not answered."""
+    """The location of the first task in a body, if the format does not write every task. It does
+    not write the task of a message that joins a turn, or that is not answered."""
     fields = body if isinstance(body, dict) else {}
     messages = enumerate(_list(fields.get("messages", body)))
     tasks = {n: m["task"] for n, m in messages if isinstance(m, dict) and m.get("task") is not None}
@@ -172,7 +172,7 @@ def _in_message(
     else:
         known = kind if protocol == "responses" and kind else "message"
         read = _PART_FIELDS.get(known, frozenset(message))
-        if protocol == "messages" and kind != "message":  # which answers have
+        if protocol == "messages" and kind != "message":  # answers have this type
             read = read - {"type"}
     if not read.issuperset(message):
         yield from _others(message, read, place)
@@ -186,7 +186,7 @@ def _in_message(
 
 
 def _silenced(message: JsonObject, role: str) -> Iterator[str]:
-    """The fields that say nothing beside what others say: these go before them."""
+    """The fields of a message that have no effect beside its other fields."""
     if "content_blocks" in message and role != "user" and isinstance(message.get("content"), str):
         yield "content_blocks"
     if "extracted_url" in message and message.get("task") != "read_url":
@@ -197,7 +197,7 @@ def _silenced(message: JsonObject, role: str) -> Iterator[str]:
         yield "reasoning"
 
 
-# What nearly all messages have, and every release reads, whole.
+# The fields of nearly all messages, which every release reads completely.
 _USUAL_FIELDS = {
     "system": frozenset(("role", "content")),
     "user": frozenset(("role", "content")),
@@ -217,7 +217,7 @@ _LISTS_OF_PARTS = {"content", "content_blocks", "output", "summary"}
 
 @lru_cache
 def message_fields(role: str, rules: BodyRules, dialect: Dialect) -> frozenset[str]:
-    """What is read of a Chat message."""
+    """The fields that are read of a Chat message."""
     if rules == "released":
         return fields_read(role, dialect)
     read = fields_read(_SAME_ROLES.get(role, role), dialect)
@@ -249,7 +249,7 @@ def _in_tool(
         if "tools" in _TOOL_FIELDS.get(known, ()):
             for n, one in enumerate(_list(fields.get("tools"))):
                 yield from _in_tool(one, protocol, rules, dialect, (*place, "tools", n))
-    elif "function" in fields:  # which is written whole
+    elif "function" in fields:  # the whole function is written
         more = "namespace" if dialect.namespaces else "type"
         yield from _others(tool, ("type", "function", more), place)
 
@@ -259,7 +259,8 @@ def _kind_of(tool: JsonObject) -> str:
 
 
 _ANY_TOOL = ("name", "description", "parameters", "input_schema", "function", "format", "tools")
-# What is read of a tool, by its protocol and type. Those of other types are named whole.
+# The fields that are read of a tool, by its protocol and type. A tool of another type is named
+# whole.
 _TOOL_FIELDS: Mapping[tuple[ProtocolName, str], tuple[str, ...]] = {
     ("chat", "wrapped"): ("function",),
     ("chat", "function"): ("name", "description", "parameters"),

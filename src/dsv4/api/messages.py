@@ -26,7 +26,8 @@ STOP_REASONS = {
 }
 # Python converts no integers of more than about 4,300 digits.
 MAX_INTEGER_DIGITS = 4_000
-# What is open: the event that goes on with it, the type of its deltas and the field of their text.
+# The kinds of open blocks: the event that continues one, the type of its deltas and the field of
+# their text.
 THINKING_BLOCK = (ReasoningDelta, "thinking_delta", "thinking")
 TEXT_BLOCK = (ContentDelta, "text_delta", "text")
 
@@ -35,19 +36,19 @@ class MessagesWriter(EventWriter):
     """The stream events of a message.
 
     `call` is the request that is answered. `id` (made if not given), `created` (a time in seconds)
-    and `model` (the request's if not given) are written into the response. `seal` is asked, when
-    reasoning ends, what the client is to give back with it.
+    and `model` (the request's if not given) are written into the response. `seal` is called when
+    reasoning ends and returns the mark that the client is to give back with it.
     """
 
     id_prefix = "msg_"
     frame: Callable[[ProtocolEvent], bytes] = staticmethod(event_writer.named_frame)
 
     def _set_up(self) -> None:
-        self._index = -1  # of the block that is open, or was last
+        self._index = -1  # the index of the open or last block
         self._open: tuple[type, str, str] | None = None
 
     def start(self, input_tokens: int = 0, cached: int | None = None) -> Events:
-        """The message without its content, with the tokens of the prompt."""
+        """The message without its content, with the number of tokens of the prompt."""
         self._input = Usage(prompt=input_tokens, cached=cached)
         message: dict[str, Any] = {
             "id": self.id,
@@ -72,9 +73,9 @@ class MessagesWriter(EventWriter):
     def finish(
         self, usage: Usage | None = None, reason: event_writer.FinishReason = None
     ) -> Events:
-        """The end of the open block, why the message ends, and the usage.
+        """The end of the open block, the reason why the message ends, and the usage.
 
-        `usage` is what was counted, `reason` why the engine stopped.
+        `usage` are the counted tokens, `reason` is the engine's reason to stop.
         """
         outcome = self.outcomes[0]
         why = self._reason(0, reason)
@@ -148,7 +149,7 @@ class MessagesWriter(EventWriter):
         return [*events, {"type": "content_block_stop", "index": self._index}]
 
     def _signature(self) -> str:
-        """Clients give it back unchanged, and some drop thinking that has none."""
+        """The signature of thinking. Clients give it back, and some drop thinking without one."""
         return self._sealed() or mark_id(self.id)
 
 
@@ -161,8 +162,8 @@ def frames(events: Iterable[ProtocolEvent]) -> bytes:
 
 
 def usage_fields(usage: Usage) -> dict[str, Any]:
-    """Usage as Messages writes it: what was in a cache is not counted as input. How much that was
-    is null if nobody knows."""
+    """Usage as Messages writes it: cached tokens are not counted as input. Their number is null if
+    it is unknown."""
     return {
         "input_tokens": usage.prompt - (usage.cached or 0),
         "cache_creation_input_tokens": 0,
@@ -173,7 +174,7 @@ def usage_fields(usage: Usage) -> dict[str, Any]:
 
 
 def fold(events: Iterable[ProtocolEvent]) -> dict[str, Any]:
-    """The whole message that `events` of a stream make."""
+    """The whole message, put together from the `events` of a stream."""
     message: dict[str, Any] = {}
     blocks: list[dict[str, Any]] = []
     parts: list[list[str]] = []
@@ -223,7 +224,7 @@ def _parse_arguments(text: str) -> Any:
 
 
 def _maybe_float(text: str) -> float | str:
-    """A number that is too large for Python's would be written as no JSON: it stays text."""
+    """The number in a text. One too large for a Python float is not valid JSON: it stays text."""
     number = float(text)
     return number if math.isfinite(number) else text
 

@@ -30,17 +30,17 @@ def read(
 ) -> ApiRequest:
     """A Messages request, or one to count its tokens.
 
-    `body` is bytes of JSON, or what they say, which is not changed. `dialect` is the release of the
-    format to write: that of the body's model where None. `settings` are the server's. Nothing is
-    stored here: whoever keeps threads puts the messages, the tools and the system text of `thread`
-    into the body first. Raises `ApiError`.
+    `body` is bytes of JSON, or the object they spell, which is not changed. `dialect` is the
+    release of the format to write: that of the body's model where None. `settings` are the
+    server's. Nothing is stored here: a caller that keeps threads puts the messages, the tools and
+    the system text of `thread` into the body first. Raises `ApiError`.
     """
     request = neutral_messages_request(json_body(body))
     return resolve(request, "messages", dialect, settings or DEFAULT_SETTINGS)
 
 
 def neutral_messages_request(body: JsonObject) -> NeutralRequest:
-    """What a body asks for."""
+    """The neutral request of a body."""
     fields = request_fields.shared_fields(body, FIELDS)
     if "messages" not in fields:
         raise wrong(body.get("messages"), "a list of messages", "messages")
@@ -81,7 +81,7 @@ def _read_message(message: object, path: str) -> list[neutral.Entry]:
 def read_user_blocks(
     content: object, path: str, readers: Mapping[str, BlockReader]
 ) -> list[neutral.Entry]:
-    """Results of tools are messages of their own, and so is what stands between them."""
+    """The messages of a user's blocks: one for each tool result, one for the blocks in between."""
     if content is None or isinstance(content, str):
         return [{"role": "user", "content": clean(content or "")}]
     messages: list[neutral.Entry] = []
@@ -165,7 +165,7 @@ def _read_call(block: JsonObject, path: str) -> contents.HistoryCall:
 
 
 def _read_document(block: JsonObject, path: str) -> BlockContent:
-    """A document as its title, what is said about it, and its text and images."""
+    """A document as its title, its context, and its text and images."""
     about = [request_fields.maybe_text_at(block, field, path) for field in ("title", "context")]
     return contents.joined_content(filter(None, [*about, _document_content(block, path)]))
 
@@ -186,14 +186,14 @@ def _document_content(block: JsonObject, path: str) -> Content:
 
 
 def _read_search_result(block: JsonObject, path: str) -> BlockContent:
-    """What a search found: where, and its text."""
+    """A search result as its title, its source and its text."""
     texts = [request_fields.maybe_text_at(block, field, path) for field in ("title", "source")]
     content = contents.content_of(block.get("content"), f"{path}.content", BLOCK_READERS)
     return contents.joined_content(filter(None, ["\n".join(filter(None, texts)), content]))
 
 
 def _read_reference(block: JsonObject, path: str) -> BlockContent:
-    """A tool that a search has found."""
+    """The name of a tool that a search has found."""
     return request_fields.name_at(block, path, "tool_name")
 
 
@@ -203,7 +203,7 @@ BLOCK_READERS: dict[str, BlockReader] = {
     "document": _read_document,
     "tool_reference": _read_reference,
     "search_result": _read_search_result,
-    # What a server wrote in place of the conversation before it.
+    # A summary that a server wrote to replace the conversation before it.
     "compaction": contents.text_reader("content"),
 }
 ASSISTANT_BLOCK_READERS: dict[str, BlockReader] = {
@@ -238,7 +238,7 @@ CHOICE_MODES: dict[str, Literal["auto", "none", "required", "tool"]] = {
 
 
 def _read_choice(value: object, path: str) -> tuple[neutral.NeutralToolChoice, bool | None]:
-    """The choice, and whether calls may be made in parallel, if it says so."""
+    """The choice, and whether it allows parallel calls (None if it does not say)."""
     choice = request_fields.json_object(value, path)
     kind = request_fields.one_of(*CHOICE_MODES)(choice.get("type"), f"{path}.type")
     single = choice.get("disable_parallel_tool_use")
@@ -271,7 +271,7 @@ def _read_user_id(value: object, path: str) -> str | None:
 
 OUTPUT_FIELDS: dict[str, Check] = {"effort": request_fields.effort, "format": _read_format}
 
-# Fields that are read: the name that all protocols share, and the check.
+# Fields that are read: the name that all protocols share for each, and its check.
 FIELDS: dict[str, tuple[str, Check]] = {
     "messages": ("messages", request_fields.json_list),
     "system": ("system", _read_system),
@@ -301,7 +301,7 @@ _DATA_URL = re.compile(r"data:([^;,]+);base64,(.*)", re.DOTALL)
 
 
 def dump_messages_request(request: NeutralRequest) -> dict[str, Any]:
-    """The body. Raises `ApiError` for what Messages cannot say."""
+    """The body. Raises `ApiError` for anything that Messages cannot express."""
     system, messages = _dump_conversation(list(neutral.joined_turns(request)))
     thinking = neutral.thinking_choice(request)
     switch = None if thinking is None else {"type": "adaptive" if thinking else "disabled"}
@@ -329,7 +329,7 @@ def dump_messages_request(request: NeutralRequest) -> dict[str, Any]:
 
 
 def _max_tokens(request: NeutralRequest, thinking: bool | None) -> int:
-    """Messages has no default for it: so it says ours."""
+    """dsv4's default for `max_tokens`: Messages requires the field."""
     if thinking is False:
         return DEFAULT_SETTINGS.max_tokens
     most = request.effort in ("max", "ultra")
@@ -337,7 +337,7 @@ def _max_tokens(request: NeutralRequest, thinking: bool | None) -> int:
 
 
 def _dump_conversation(messages: list[neutral.Entry]) -> tuple[list[JsonObject], list[JsonObject]]:
-    """System texts of the beginning, and everything else: one message for each turn."""
+    """The system texts at the beginning, and the rest as one message for each turn."""
     first = 0
     while first < len(messages) - 1 and messages[first]["role"] == "system":
         first += 1

@@ -1,8 +1,8 @@
-"""A request in no protocol's words: what it asks for, the tools it declares, and what is
-needed to write it again.
+"""A request in a form that belongs to no protocol: the fields it gives, the tools it declares, and
+everything needed to write it again.
 
 Every protocol is read into a `NeutralRequest` and can be written from one, so a request is
-converted without being understood any further. Whatever depends on the dialect or the server's
+converted without further interpretation. Everything that depends on the dialect or the server's
 settings comes later, in `api_request.py`.
 """
 
@@ -29,30 +29,30 @@ from dsv4.types import JsonSchema, ToolChoiceMode
 # The marks that come back with a turn.
 
 
-# What a mark holds is text that anyone may read and write: it is never trusted with more.
-# The first names a turn that is kept, and is never shown to a model. In the histories of clients
-# it stands in place of reasoning, too. The second holds the reasoning itself.
+# The text in a mark can be read and written by anyone, so it must not be trusted.
+# The first kind names a stored turn, and is never shown to a model. In the histories of clients it
+# may replace reasoning, too. The second kind holds the reasoning itself.
 ID_MARK = "dsv4.1."
 TEXT_MARK = "dsv4.2."
 
 
 def mark_id(id: str) -> str:
-    """The id of a turn, as clients give it back unchanged: a version, and the id in base64url."""
+    """A mark with a turn's id, which clients return unchanged: a version, the id in base64url."""
     return ID_MARK + _packed(id)
 
 
 def mark_text(text: str) -> str:
-    """Reasoning, as clients give it back unchanged: another version, and the text in base64url."""
+    """A mark for reasoning, which clients return unchanged: a version, the text in base64url."""
     return TEXT_MARK + _packed(text)
 
 
 def marked_id(mark: str) -> str | None:
-    """The id in a mark of ours, None if the mark holds none."""
+    """The id in a `mark`, None if it is not one of dsv4's marks with an id."""
     return _unpacked(mark, ID_MARK)
 
 
 def marked_text(mark: str) -> str | None:
-    """The reasoning in a mark of ours, None if the mark holds none."""
+    """The reasoning in a `mark`, None if it is not one of dsv4's marks with reasoning."""
     return _unpacked(mark, TEXT_MARK)
 
 
@@ -74,8 +74,8 @@ def _unpacked(mark: str, version: str) -> str | None:
 
 # A cache of what was read before: clients send the same tools and options with every request.
 #
-# The key is what a client sent, as marshal writes it, which tells 1 from True and keeps the order
-# of keys. What is cached was read from a copy: the caller may change what is theirs.
+# The key is the client's value as marshal writes it, which tells 1 from True and keeps the order of
+# keys. Cached values are read from a copy: the caller may change the original.
 
 
 _V = TypeVar("_V")
@@ -86,7 +86,7 @@ CACHE_BYTES = 262_144
 
 
 class ReadCache(Generic[_V]):
-    """Values by what they were read from: the last few, the oldest out first."""
+    """A cache of the last few values, by the source they were read from. The oldest is evicted."""
 
     def __init__(self) -> None:
         self._values: dict[Hashable, _V] = {}
@@ -99,7 +99,7 @@ class ReadCache(Generic[_V]):
         while len(self._values) >= CACHE_ENTRIES:
             try:
                 self._values.pop(next(iter(self._values)), None)
-            except (StopIteration, RuntimeError):  # another thread was at it
+            except (StopIteration, RuntimeError):  # another thread changed it
                 break
         self._values[key] = value
 
@@ -115,14 +115,14 @@ class SystemEntry(TypedDict):
 
 
 class UserEntry(TypedDict):
-    """What the user says."""
+    """A message of the user."""
 
     role: Literal["user"]
     content: Content
 
 
 class ResultEntry(TypedDict):
-    """What a tool returned."""
+    """The result of a tool."""
 
     role: Literal["tool"]
     tool_call_id: str | None
@@ -135,8 +135,8 @@ class _AssistantEntryRequired(TypedDict):
 
 
 class AssistantEntry(_AssistantEntryRequired, total=False):
-    """What the model said, or a part of it. `marks` are what the client gives back of ours. It may
-    have `TRAINING_FIELDS` too."""
+    """A message of the model, or a part of one. `marks` are dsv4's marks that the client returned.
+    It may have `TRAINING_FIELDS` too."""
 
     reasoning_content: str
     tool_calls: Sequence[HistoryCall]
@@ -144,27 +144,28 @@ class AssistantEntry(_AssistantEntryRequired, total=False):
     marks: tuple[str, ...]
 
 
-# What data sets say about training on an answer. It is kept for them, and not in the prompt.
+# Fields of data sets about training on an answer. They are kept, but not part of the prompt.
 TRAINING_FIELDS = ("weight", "loss", "train", "training")
-# What only the released encoders read of a message. It is kept for the encoder.
+# Fields of a message that only the released encoders read. They are kept for the encoder.
 ENCODER_FIELDS = ("task", "extracted_url")
 KEPT_FIELDS = (*TRAINING_FIELDS, *ENCODER_FIELDS)
 
 
 def weighed(entries: list[Entry], source: JsonObject) -> list[Entry]:
-    """The entries of a message or item of a protocol that has no weights, with a `weight` of 0 that
-    it has: a part of a turn that is not trained on keeps the whole turn from it."""
+    """The entries of a message or item, with its `weight` if that is 0, in a protocol without
+    weights: if a part of a turn is not to be trained on, the whole turn is not."""
     if source.get("weight") != 0:
         return entries
     return [cast("Entry", {**entry, "weight": 0}) for entry in entries]
 
 
-# What stands in the place of a message that has `content_blocks`, in a dialect that reads them.
+# The field for the entries that replace a message with `content_blocks`, in a dialect that reads
+# them.
 BLOCKS = "blocks"
 
 Entry: TypeAlias = SystemEntry | UserEntry | ResultEntry | AssistantEntry
 
-# What a request asks for.
+# The parts of a neutral request.
 
 # The namespace, if any, and the name by which the client knows a tool.
 ToolKey: TypeAlias = tuple["str | None", str]
@@ -172,7 +173,7 @@ ToolKey: TypeAlias = tuple["str | None", str]
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How tokens are picked, where the request says so."""
+    """The sampling parameters that the request gives."""
 
     temperature: float | None = None
     top_p: float | None = None
@@ -180,7 +181,7 @@ class Sampling:
     seed: int | None = None
     presence_penalty: float | None = None
     frequency_penalty: float | None = None
-    # Ids of tokens, and what is added to their logits.
+    # Pairs of a token id and the number added to its logit.
     logit_bias: tuple[tuple[int, float], ...] | None = None
 
 
@@ -189,7 +190,7 @@ _SAMPLING_FIELDS = frozenset(Sampling.__slots__)
 
 
 def combine_sampling(fields: JsonObject) -> None:
-    """Puts what the fields of a request say about sampling into one value."""
+    """Combines the sampling fields of a request into one value."""
     if not _SAMPLING_FIELDS.isdisjoint(fields):
         names = _SAMPLING_FIELDS & fields.keys()
         fields["sampling"] = Sampling(**{name: fields.pop(name) for name in names})
@@ -197,7 +198,7 @@ def combine_sampling(fields: JsonObject) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RequestTool:
-    """A declared tool. `path` is where the request has it."""
+    """A declared tool. `path` is its place in the request."""
 
     name: str
     path: str
@@ -228,12 +229,12 @@ NO_TOOLS = RequestTools()
 
 @dataclass(frozen=True, slots=True)
 class NeutralToolChoice:
-    """What a request says about calls. `allowed` narrows the declared tools, None does not."""
+    """The tool choice of a request. `allowed` limits the declared tools, unless it is None."""
 
     mode: Literal["auto", "none", "required", "tool"] = "auto"
     tool: ToolKey | None = None
     allowed: frozenset[ToolKey] | None = None
-    # Where the request says it.
+    # The path of the choice in the request.
     path: str = "tool_choice"
 
 
@@ -253,7 +254,7 @@ class AnswerFormat:
 
 
 class NeutralRequest:
-    """What a request asks for. None is what it does not say.
+    """A request of any protocol. None marks a field that the request does not give.
 
     `messages` are one for each message, item or run of blocks of the body: nothing is merged or
     moved yet.
@@ -270,7 +271,7 @@ class NeutralRequest:
     drop_thinking: bool | None = None
     # Whether the request itself wants thinking, not only a default.
     wants_thinking: bool = False
-    # Whether a last assistant message is continued though it does not say so.
+    # Whether a last assistant message is continued without a field that asks for it.
     continues: bool = True
     sampling: Sampling = NO_SAMPLING
     max_tokens: int | None = None
@@ -283,23 +284,23 @@ class NeutralRequest:
     parallel: bool | None = None
     user: str | None = None
     cache_key: str | None = None
-    # Where the request has its messages, and how many it has: for errors.
+    # The path of the messages in the request, and their number: for errors.
     path: str = "messages"
     message_count: int = 0
     echo: Mapping[str, Any] = MappingProxyType({})
 
     @property
     def last_path(self) -> str:
-        """Where the last message stands."""
+        """The path of the last message."""
         return f"{self.path}[{self.message_count - 1}]"
 
     def __init__(self, fields: dict[str, Any]) -> None:
-        # What a request does not say is the class's own. Most say little, and a constructor that
-        # sets every field takes longer than reading a short conversation.
+        # Fields that are not given keep the defaults of the class. Most requests give few, and a
+        # constructor that sets every field takes longer than reading a short conversation.
         self.__dict__ = fields
 
     def own_fields(self, names: Iterable[str]) -> dict[str, Any]:
-        """Those of the fields that the request gives."""
+        """The fields among `names` that the request gives."""
         value = self.__dict__
         return {name: value[name] for name in names if name in value}
 
@@ -311,8 +312,8 @@ class NeutralRequest:
 # Declared tools: the names by which the model sees them, and the client's own for its calls.
 
 
-# What stands between a namespace and a name. V4.1 has a form of its own for it, which came with
-# the system token; before it, the form that clients themselves use where names must be flat.
+# The separators between a namespace and a name. V4.1 has its own, which came with the system token;
+# earlier dialects get the one that clients themselves use for flat names.
 FLAT_SEPARATOR, NAMESPACE_SEPARATOR = "__", "::"
 
 # The only parameter of a custom tool.
@@ -326,12 +327,12 @@ CUSTOM_INPUT_SCHEMA = {
 
 @dataclass(frozen=True, slots=True)
 class ToolName:
-    """What the client calls a tool that the model knows by another name."""
+    """The client's name of a tool, which may have another name in the prompt."""
 
     name: str
     namespace: str | None = None
     kind: Literal["function", "custom"] = "function"
-    # Where the request declares it.
+    # The place in the request that declares it.
     path: str = field(default="", compare=False)
 
 
@@ -347,7 +348,7 @@ def prompt_name(key: ToolKey, dialect: Dialect) -> str:
 def chosen_tools(
     tools: Iterable[RequestTool], choice: NeutralToolChoice
 ) -> tuple[RequestTool, ...]:
-    """The tools that a request wants shown. Those it names must be there."""
+    """The tools that a request wants shown. Raises where it names an undeclared one."""
     tools = tuple(tools)
     keys = {tool.key for tool in tools}
     wanted = choice.allowed if choice.allowed is not None else frozenset[ToolKey]()
@@ -389,7 +390,7 @@ def tool_description(tool: RequestTool) -> str | None:
 
 
 def schema_at(value: object, path: str) -> JsonObject:
-    """A JSON schema: an object that can be written as JSON."""
+    """The JSON schema at a `path`: an object that can be written as JSON."""
     if not isinstance(value, dict):
         raise wrong(value, "a JSON schema: an object", path)
     return clean_value(value, path)
@@ -414,9 +415,9 @@ def read_openai_choice(
     key: Callable[[object, str], ToolKey | None],
     holder: str | None = None,
 ) -> NeutralToolChoice:
-    """A choice as OpenAI's protocols write it: a word, one of the `kinds` of tools, which `key`
-    reads, or several that are allowed. `holder` is the field that has these, where they do not
-    stand beside the type."""
+    """A tool choice as OpenAI's protocols write it: a word, a tool of one of the `kinds`, which
+    `key` reads, or a list of allowed tools. `holder` is the field with that list, unless it is
+    beside the type."""
     if isinstance(value, str):
         return NeutralToolChoice(_choice_word(value, path))
     choice = request_fields.json_object(value, path)
@@ -453,7 +454,7 @@ def client_names(tools: Iterable[RequestTool], dialect: Dialect) -> dict[str, To
 
 
 def joined_tools(declared: RequestTools, further: RequestTools) -> RequestTools:
-    """The tools of a request with those of a message: one that both declare alike stands once."""
+    """The tools of a request and those of a message; one that both declare alike is listed once."""
     tools = {tool.key: tool for tool in declared.tools}
     for tool in further.tools:
         same = tools.setdefault(tool.key, tool)
@@ -466,7 +467,7 @@ def joined_tools(declared: RequestTools, further: RequestTools) -> RequestTools:
 
 
 def refuse_duplicate_names(named: Iterable[tuple[str, str]]) -> None:
-    """Raises where two tools have one name. Each is given with where the request has it."""
+    """Raises where two tools have the same name. `named` are pairs of a name and its path."""
     names: set[str] = set()
     for name, path in named:
         if name in names:
@@ -484,18 +485,18 @@ class VisibleTools:
     forced: str | None
 
 
-# A client sends the same tools with every request, and each time they are the same value
-# (`cached_tools`). What a dialect makes of them is cached for the last few.
+# A client sends the same tools with every request, and `cached_tools` reads them as the same value
+# each time. The tools as a dialect shows them are cached for the last few.
 @lru_cache(CACHE_ENTRIES)
 def visible_tools(declared: RequestTools, dialect: Dialect) -> VisibleTools:
-    """How a dialect shows all tools that a request declares."""
+    """All tools that a request declares, as a dialect shows them."""
     return visible_tools_for(declared, AUTO, dialect)
 
 
 def visible_tools_for(
     declared: RequestTools, choice: NeutralToolChoice, dialect: Dialect
 ) -> VisibleTools:
-    """How a dialect shows the tools that a request declares and chooses."""
+    """The tools that a request declares and chooses, as a dialect shows them."""
     names = client_names(declared.tools, dialect)
     tools = chosen_tools(declared.tools, choice)
     functions = [_prompt_function(tool, dialect) for tool in tools]
@@ -507,13 +508,13 @@ _known_tools = ReadCache[RequestTools]()
 
 
 def cached_tools(read: Callable[[object, str], RequestTools], protocol: str) -> Check:
-    """The check of a protocol's list of tools: what `read` makes of it, cached."""
+    """The check of a protocol's list of tools: `read`, with its results cached."""
 
     def check(tools: object, path: str) -> RequestTools:
         try:
             dumped = marshalled(tools)
         except ValueError:
-            return read(tools, path)  # says what is wrong
+            return read(tools, path)  # raises an error that names the problem
         key = (dumped, protocol)
         declared = _known_tools.get(key)
         if declared is None:
@@ -532,7 +533,7 @@ _format_kind = request_fields.one_of("text", "json_object", "json_schema")
 
 def read_openai_format(value: object, path: str, holder: str | None = None) -> AnswerFormat | None:
     """The form as OpenAI's protocols write it. `holder` is the field with the schema and its name,
-    where these do not stand beside the type."""
+    unless these are beside the type."""
     form = request_fields.json_object(value, path)
     kind = _format_kind(form.get("type"), f"{path}.type")
     if kind != "json_schema":
@@ -553,12 +554,12 @@ def read_answer_format(holder: JsonObject, path: str) -> AnswerFormat:
     )
 
 
-# What all protocols need to write a request again.
+# Functions that all protocols need to write a request again.
 
 
 def joined_turns(request: NeutralRequest) -> Iterator[Entry]:
-    """The messages, those of one assistant turn as one. Only those of users and tools have images:
-    others are named."""
+    """The messages, those of one assistant turn joined. Only messages of users and tools have
+    images: in others, a text names each."""
     open_turn: AssistantEntry | None = None
     for message in request.messages:
         if message["role"] in ("system", "assistant") and not isinstance(message["content"], str):
@@ -623,7 +624,7 @@ def arguments_text(arguments: contents.Arguments) -> str:
 
 
 def arguments_object(arguments: contents.Arguments) -> JsonObject:
-    """Arguments as an object. Text that is none is one parameter, as the format writes it."""
+    """Arguments as an object. Text of anything else is one parameter, as the format writes it."""
     if isinstance(arguments, dict):
         return arguments
     value = maybe_json(arguments)
@@ -641,5 +642,5 @@ def thinking_choice(request: NeutralRequest) -> bool | None:
 
 
 def without_nulls(**fields: object) -> dict[str, Any]:
-    """The fields that say something."""
+    """The fields without those that are None."""
     return {name: value for name, value in fields.items() if value is not None}

@@ -1,8 +1,8 @@
 """dsv4's own shapes of a conversation, read as the released encoder reads them: a list of messages,
 an object with the options of `dsv4.Request`, ShareGPT's form, a prompt with its completion.
 
-Only what the prompt depends on is read, and messages are passed on as they are: the encoder checks
-them.
+Only fields that the prompt depends on are read, and messages are passed on unchanged: the encoder
+checks them.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from dsv4.request import Request
 
 
 class NotAConversation(ApiError):
-    """A value that holds no conversation in any shape, or one in a shape of its own with something
-    else in its place."""
+    """A value that is not a conversation in any of the shapes, or one with a wrong value in it."""
 
 
 def _not_read(value: object, expected: str, path: str) -> NotAConversation:
@@ -28,7 +27,7 @@ def _not_read(value: object, expected: str, path: str) -> NotAConversation:
 
 # ShareGPT conversations (`from` and `value`), as many datasets have them.
 #
-# They are read where they have exactly one meaning as a list of messages, and refused otherwise.
+# They are read if they have exactly one meaning as a list of messages, and refused otherwise.
 
 
 _ROLE_OF_SPEAKER = {
@@ -82,7 +81,7 @@ def _message(turn: Mapping[str, Any], path: str, before: list[dict[str, Any]]) -
 
 
 def _refuse_other_words(turn: Mapping[str, Any], role: str, path: str) -> None:
-    """Raises for fields of a message in a turn that say something else than the turn."""
+    """Raises for fields of a message in a turn that contradict the turn."""
     speaker, value = turn["from"], turn["value"]
     other = turn.get("role")
     if other is not None and (not isinstance(other, str) or _ROLE_OF_SPEAKER.get(other) != role):
@@ -109,15 +108,16 @@ def _calls(value: object, path: str, index: int) -> list[dict[str, Any]]:
     ]
 
 
-# What data sets call the arguments of a call: as OpenAI, Llama, LangChain and Anthropic do.
+# The names of the arguments of a call in data sets: those of OpenAI, Llama, LangChain and
+# Anthropic.
 CALL_ARGUMENTS = ("arguments", "parameters", "args", "input")
 
 
 def with_arguments(
     function: Mapping[str, Any], path: str, beside: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """A function of a call with its arguments under the name that is read, whichever they have, or
-    have in the fields `beside` it. Raises where two differ."""
+    """A function of a call with its arguments under the name that is read, whatever their name in
+    it or in the fields `beside` it. Raises where two differ."""
     given = [
         fields[name]
         for fields in (function, beside or {})
@@ -131,8 +131,8 @@ def with_arguments(
 
 
 def _open_id(before: list[dict[str, Any]], path: str, given: object) -> str:
-    """The id of the call that a result answers: the one that is given, if a call has it, or else
-    the first that has no result yet."""
+    """The id of the call that a result answers: the given id, if a call has it, or else that of the
+    first call without a result."""
     for answered, message in enumerate(reversed(before)):
         if message["role"] != "tool":
             calls = message.get("tool_calls")
@@ -152,7 +152,7 @@ def _ids(calls: object) -> list[object]:
 
 
 def json_of(text: str, path: str) -> Any:
-    """The value of JSON text that stands at a place."""
+    """The value of the JSON text at a `path`."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -187,7 +187,7 @@ _ROLES_OF_TEXTS = {"prompt": "user", "completion": "assistant"}
 
 
 def _turns(value: object, name: str) -> list[Any]:
-    """The messages of a prompt or a completion: a list of them, or a text that is one."""
+    """The messages of a prompt or a completion: a list, or a text that is a single message."""
     if isinstance(value, list):
         return value
     if isinstance(value, str):
@@ -196,13 +196,13 @@ def _turns(value: object, name: str) -> list[Any]:
 
 
 def is_pair(body: Mapping[str, Any]) -> bool:
-    """Whether an object has two answers, of which one is the better."""
+    """Whether an object has two answers, of which one is preferred."""
     sides = [body.get(name) for name in ("chosen", "rejected") if name in body]
     return (len(sides) == 2 and sides != [None, None]) or body.get("preferred_output") is not None
 
 
 def with_system(body: Mapping[str, Any], messages: Any) -> Any:
-    """The messages with the system prompt that stands beside them, if one does, in front."""
+    """The messages, after the system prompt that the body has beside them, if it has one."""
     if not has_system_field(body) or not isinstance(messages, list):
         return messages
     return [{"role": "system", "content": body["system"]}, *messages]
@@ -218,12 +218,12 @@ def has_system_field(body: object) -> bool:
 
 
 def role_of(message: object) -> object:
-    """The role of a message, if it is one."""
+    """The role of a message; None for a value that is not a message."""
     return message.get("role") if isinstance(message, dict) else None
 
 
 def is_of_model(item: Mapping[str, Any]) -> bool:
-    """Whether a message, or an item of Responses, is something that the model wrote."""
+    """Whether the model wrote a message or an item of Responses."""
     kind = str(item.get("type"))
     return item.get("role") == "assistant" or kind == "reasoning" or kind.endswith("_call")
 
@@ -231,20 +231,20 @@ def is_of_model(item: Mapping[str, Any]) -> bool:
 # Options.
 
 
-# The options that only dsv4 has: those that a server does not read, and those that it does. Those
-# that Chat Completions has too, under the same name.
+# The options that only dsv4 has: first those that a server does not read, then all of them. Last,
+# the options that Chat Completions has too, under the same name.
 ONLY_OWN = ("dialect", "bos", "context", "prefix")
 OWN_OPTIONS = (*ONLY_OWN, "effort", "drop_thinking")
 SHARED_OPTIONS = ("tools", "tool_choice", "response_format", "stop")
 
-# Options of the chat template, as vLLM and SGLang take them -> what `dsv4.Request` calls them.
+# Options of the chat template, as vLLM and SGLang take them -> their names in `dsv4.Request`.
 TEMPLATE_OPTIONS = {
     "enable_thinking": "thinking",
     "thinking": "thinking",
     "reasoning_effort": "effort",
     "drop_thinking": "drop_thinking",
 }
-# What a Chat request calls an option -> what `dsv4.Request` does.
+# Names of options in a Chat request -> their names in `dsv4.Request`.
 CHAT_OPTION_NAMES = {
     **{name: name for name in SHARED_OPTIONS},
     "reasoning_effort": "effort",
@@ -261,14 +261,14 @@ _READ_BESIDE = {
 
 
 def fields_read(body: Mapping[str, Any]) -> frozenset[str]:
-    """The fields of an object that are read: a conversation stands in the first of these."""
+    """The fields that are read of an object, by the field in which it has its conversation."""
     if is_sharegpt(body):
         return _READ_BESIDE["conversations"]
     return _READ_BESIDE["messages" if "messages" in body else "prompt"]
 
 
 def own_request(body: object, dialect: Dialect) -> Request:
-    """The request in a value, as it stands: nothing is renamed, joined or moved."""
+    """The request in a value, unchanged: no message is renamed, joined or moved."""
     options = own_options(body) if isinstance(body, dict) else {}
     try:
         return Request(messages_of(body), **{**options, "dialect": dialect})
@@ -309,7 +309,7 @@ def own_options(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _template_options(value: object) -> dict[str, Any]:
-    """Those that are given. The request's own fields come before them."""
+    """The template options that are given. The request's own fields take precedence."""
     if not isinstance(value, dict):
         return {}
     options = TEMPLATE_OPTIONS.items()
@@ -320,13 +320,13 @@ _THINKING = {"enabled": True, "disabled": False}
 
 
 def _thinking(value: object) -> object:
-    """OpenAI-like servers take a flag, or `{"type": "enabled"}`. Anything else is passed on, and
-    refused as an option."""
+    """The switch, a flag or `{"type": "enabled"}` as OpenAI-like servers take it. Anything else is
+    passed on, and refused as an option."""
     kind = value.get("type") if isinstance(value, dict) else value
     return _THINKING.get(kind, value) if isinstance(kind, str) else value if kind else kind
 
 
-# The options that a request is written with if they differ from the defaults.
+# The options of a request that are written only if they differ from these defaults.
 _DEFAULTS = {"drop_thinking": True, "bos": True, "prefix": "", "tool_choice": "auto"}
 
 

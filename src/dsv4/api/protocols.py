@@ -1,5 +1,5 @@
-"""The protocols by name: the functions that each has, the fields of its requests that are read,
-so that an answer can name those that are not; and a request of one written as one of another.
+"""The protocols by name: the functions of each, and the conversion of requests from one protocol
+to another.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from dsv4.types import DialectName
 
 
 class ApiProtocol(Protocol):
-    """What the module of each protocol has."""
+    """The interface of the module of each protocol."""
 
     @property
     def Writer(self) -> type[event_writer.EventWriter]:
-        """Makes protocol events of the parser's."""
+        """The class that turns the parser's events into protocol events."""
         ...
 
     def read(
@@ -42,7 +42,7 @@ class ApiProtocol(Protocol):
         dialect: DialectName | Dialect | None = None,
         settings: ApiSettings | None = None,
     ) -> ApiRequest:
-        """The request of a body."""
+        """The request that a body holds."""
         ...
 
     def frames(self, events: Iterable[event_writer.ProtocolEvent]) -> bytes:
@@ -50,7 +50,7 @@ class ApiProtocol(Protocol):
         ...
 
     def fold(self, events: Iterable[event_writer.ProtocolEvent]) -> dict[str, Any]:
-        """The whole response that the events of a stream make."""
+        """The whole response, put together from the events of a stream."""
         ...
 
     @property
@@ -71,7 +71,8 @@ PROTOCOLS: Mapping[ProtocolName, ApiProtocol] = {
 
 
 def protocol_of_client(headers: Mapping[str, str], otherwise: ProtocolName = "chat") -> ApiProtocol:
-    """The protocol of a client, on a path that several have: Anthropic's clients send a version."""
+    """The protocol of a client, on a path that several protocols share: Anthropic's clients send a
+    version."""
     return PROTOCOLS["messages" if "anthropic-version" in headers else otherwise]
 
 
@@ -83,8 +84,8 @@ def protocol_of_client(headers: Mapping[str, str], otherwise: ProtocolName = "ch
 
 
 def with_functions_only(request: neutral.NeutralRequest) -> neutral.NeutralRequest:
-    """The request with functions in the place of all other tools. Raises `ApiError` where two
-    would have one name."""
+    """The request with all other tools turned into functions. Raises `ApiError` where two would
+    have the same name."""
     tools = tuple(map(_flat_tool, request.declared.tools))
     neutral.refuse_duplicate_names((tool.name, tool.path) for tool in tools)
     choice = request.choice
@@ -98,7 +99,7 @@ def with_functions_only(request: neutral.NeutralRequest) -> neutral.NeutralReque
 
 
 def with_flat_names(names: Mapping[str, neutral.ToolName]) -> dict[str, neutral.ToolName]:
-    """The client's names of tools, by those flat names too."""
+    """The client's names of tools, also by the flat names of those tools."""
     return {**{_flat_name((tool.namespace, tool.name)): tool for tool in names.values()}, **names}
 
 
@@ -146,13 +147,13 @@ DUMPERS: dict[ProtocolName, Callable[[neutral.NeutralRequest], JsonObject]] = {
 }
 
 
-# What clients gave back of ours, by the index of the turn that it came with.
+# dsv4's marks that a client returned, by the index of their turn.
 TurnMarks: TypeAlias = Mapping[int, Sequence[str]]
 
 
 def marked_chat_body(body: JsonObject, source: ProtocolName) -> tuple[JsonObject, TurnMarks]:
-    """A request in Chat Completions, with functions in the place of all other tools, and the marks
-    of its turns, which Chat Completions has no field for."""
+    """A request in Chat Completions, with all other tools turned into functions, and the marks of
+    its turns, which Chat Completions has no field for."""
     if source == "chat":
         return body, {}
     request = READERS[source](body)
@@ -166,14 +167,14 @@ def marked_chat_body(body: JsonObject, source: ProtocolName) -> tuple[JsonObject
     return dump_chat_request(flat), marks
 
 
-# What a protocol has no field for, by the names that all protocols share.
+# Fields that a protocol does not have, by the names that all protocols share.
 _SAMPLING_OF_CHAT = ("seed", "presence_penalty", "frequency_penalty", "logit_bias")
 _NOT_SAID: Mapping[ProtocolName, tuple[str, ...]] = {
     "chat": (),
     "responses": ("stop", "n", "top_k", *_SAMPLING_OF_CHAT),
     "messages": ("n", "logprobs", "top_logprobs", "cache_key", *_SAMPLING_OF_CHAT),
 }
-# Where a protocol has another name for one of these.
+# A protocol's own names for some of these fields.
 _OWN_NAMES: Mapping[ProtocolName, Mapping[str, str]] = {
     "chat": {"cache_key": "prompt_cache_key"},
     "responses": {"cache_key": "prompt_cache_key", "logprobs": "include"},
@@ -182,11 +183,11 @@ _OWN_NAMES: Mapping[ProtocolName, Mapping[str, str]] = {
 
 
 def left_out(body: Body, source: ProtocolName, target: ProtocolName) -> tuple[str, ...]:
-    """The fields of a request that `convert` leaves out, because the other protocol has none for
-    them: none of these changes the prompt.
+    """The fields of a request that `convert` leaves out, because the other protocol does not have
+    them. None of them changes the prompt.
 
-    `body`, `source` and `target` are those of `convert`. Returns the names in `source`. Raises what
-    `convert` raises.
+    `body`, `source` and `target` are those of `convert`. Returns the names in `source`. Raises the
+    same errors as `convert`.
     """
     request = _neutral(body, source, target)
     usual = neutral.NeutralRequest({})
@@ -215,11 +216,11 @@ def _neutral(body: Body, source: ProtocolName, target: ProtocolName) -> neutral.
 def convert(body: Body, source: ProtocolName, target: ProtocolName) -> dict[str, Any]:
     """A request, written in another protocol.
 
-    `body` is bytes of JSON, or what they say, which is not changed; `source` is the protocol it is
-    in, `target` the one to write: `"chat"`, `"responses"` or `"messages"`. Read in its own
-    protocol, the result gives the same prompt; `left_out` names other fields that are lost. Raises
-    `ApiError` for a body that cannot be read, and where the prompt depends on something that the
-    other protocol cannot say.
+    `body` is bytes of JSON, or the object they spell, which is not changed; `source` is the
+    protocol it is in, `target` the one to write: `"chat"`, `"responses"` or `"messages"`. Read in
+    its own protocol, the result gives the same prompt; `left_out` names other fields that are lost.
+    Raises `ApiError` for a body that cannot be read, and where the prompt depends on something that
+    the other protocol cannot express.
     """
     request = _neutral(body, source, target)
     return DUMPERS[target](request)

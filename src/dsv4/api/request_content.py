@@ -1,8 +1,8 @@
-"""What messages hold, in the form that all protocols share: text and images, system texts,
+"""The content of messages in the form that all protocols share: text and images, system texts,
 tool calls.
 
 A protocol has a table of the blocks it knows. A block that is in no table is named in the prompt
-by its type, as the format does it.
+by its type, as the format defines it.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ class _ImageBlockRequired(TypedDict):
 
 
 class ImageBlock(_ImageBlockRequired, total=False):
-    """An image: its address, or its bytes in a `data:` address. `path` is where the request has it,
-    `problem` says why it has neither."""
+    """An image: its address, or its bytes in a `data:` address. `path` is its place in the request,
+    `problem` says why the request has neither."""
 
     problem: str
 
 
 Content: TypeAlias = "str | list[TextPartParam | ImageBlock]"
-# What one block says: text, an image, several of these, or nothing at all.
+# The content of one block: text, an image, several of these, or nothing at all.
 BlockContent: TypeAlias = "Content | ImageBlock | None"
-# A block as a client sent it, and where it stands -> what it says.
+# A block as a client sent it, and its path -> its content.
 BlockReader: TypeAlias = Callable[[JsonObject, str], BlockContent]
 
 
 def unsupported_text(kind: str) -> str:
-    """What stands in the place of something that cannot be read."""
+    """The text that replaces content of a `kind` that cannot be read."""
     return kind.join(UNSUPPORTED)
 
 
@@ -97,7 +97,7 @@ def joined_content(blocks: Iterable[BlockContent]) -> Content:
 
 
 def without_images(content: Content) -> str:
-    """The content as text, with a word in the place of each image."""
+    """The content as text, with a placeholder for each image."""
     if isinstance(content, str):
         return content
     return BLANK_LINE.join(
@@ -115,7 +115,7 @@ def image_block(url: str | None, path: str, detail: object = None) -> ImageBlock
 
 
 def missing_image(problem: str, path: str) -> ImageBlock:
-    """An image that the request does not have."""
+    """An image whose bytes or address the request does not have."""
     return {"type": "image_url", "image_url": {"url": ""}, "path": path, "problem": problem}
 
 
@@ -123,8 +123,8 @@ NO_FILES = "found the id of a file, expected the picture itself or its address: 
 
 
 def read_openai_image(part: JsonObject, path: str) -> BlockContent:
-    """An image as OpenAI's protocols write it: its address, alone or in an object, or the id of a
-    file. How closely to look stands beside the address, or beside the object."""
+    """An image as OpenAI's protocols write it: its address, by itself or in an object, or the id of
+    a file. The level of detail is beside the address, or beside the object."""
     source = part.get("image_url")
     if source is not None and not isinstance(source, (str, dict)):
         raise wrong(source, "an address, or an object with one", f"{path}.image_url")
@@ -155,29 +155,29 @@ def read_anthropic_image(block: JsonObject, path: str) -> BlockContent:
 
 
 def sayable(content: list[TextPartParam | ImageBlock]) -> list[TextPartParam | ImageBlock]:
-    """The blocks for another protocol: images that the request does not have are named."""
+    """The blocks for another protocol: a text replaces images that the request does not have."""
     return [block if block["type"] == "text" else maybe_missing(block) for block in content]
 
 
 def maybe_missing(block: ImageBlock) -> TextPartParam | ImageBlock:
-    """An image, or the name of one that the request does not have."""
+    """An image, or a text that replaces one that the request does not have."""
     return {"type": "text", "text": UNSUPPORTED_IMAGE} if "problem" in block else block
 
 
 # Images as engines get them.
 
 
-# More is no picture for a model, or a bomb. These are Pillow's limit on pixels, and what the rules
-# for addresses allow.
+# Larger images are of no use to a model, or decompression bombs. The limits are Pillow's on pixels,
+# and those of the rules for addresses.
 MAX_IMAGES = 100
 MAX_IMAGE_BYTES = 20 * 1024 * 1024
 MAX_IMAGE_PIXELS = 178_956_970
 
 
 def checked_image(block: ImageBlock, takes_paths: bool = False) -> ImageBlock:
-    """An image whose bytes, where they are there, are a picture that engines can read, with the
-    type that they really have. An address of the network is left to whoever may fetch it, and a
-    path, where they are taken, to whoever reads the file."""
+    """The image, with the type that its bytes really have. Raises `ApiError` if the request has
+    bytes that are not a picture that engines can read. The image at a network address, or at a path
+    where paths are taken, is left to be checked when it is read."""
     if "problem" in block:
         raise ApiError(block["problem"], path=block["path"])
     url = block["image_url"]["url"]
@@ -201,12 +201,12 @@ def checked_image(block: ImageBlock, takes_paths: bool = False) -> ImageBlock:
     label = f"data:image/{picture.format.lower()};base64,"
     if url.startswith(label) and len(url) == len(label) + -(-len(data) // 3) * 4:
         return block
-    packed = "".join(url[url.index(",") + 1 :].split())  # not every engine passes over spaces
+    packed = "".join(url[url.index(",") + 1 :].split())  # not every engine skips spaces
     return {**block, "image_url": {**block["image_url"], "url": label + packed}}
 
 
 def text_reader(field: str) -> BlockReader:
-    """A reader of blocks that are the text of one field. Null is empty."""
+    """A reader of blocks whose content is the text of one field. Null is empty."""
 
     def read(block: JsonObject, path: str) -> BlockContent:
         return maybe_text_at(block, field, path) or ""
@@ -218,7 +218,7 @@ read_text_block: BlockReader = text_reader("text")
 
 
 def no_content(block: JsonObject, path: str) -> BlockContent:
-    """A block that says nothing to the model."""
+    """The content of a block that is not shown to the model: none."""
     return None
 
 
@@ -229,7 +229,7 @@ PROMPT_BEGINNING = "You are"
 
 
 def system_content(value: object, path: str, readers: Mapping[str, BlockReader]) -> Content:
-    """The content of a system field or message: its blocks, those that say something."""
+    """The content of a system field or message: its blocks that are not empty."""
     if isinstance(value, str):
         return without_billing(clean(value))
     if value is None:
@@ -251,12 +251,12 @@ def without_billing(text: str) -> str:
     return text[line_end + 1 :] if line_end >= 0 else ""
 
 
-# Calls in the history of a request. History never fails: what can be read is written.
+# Calls in the history of a request. They never fail: everything that can be read is written.
 
 
-# The only parameter of arguments that are no object.
+# The only parameter of arguments that are not an object.
 RAW_ARGUMENTS = "arguments"
-# Arguments as text, or as the object that it spells.
+# Arguments as text, or as the object that the text spells.
 Arguments: TypeAlias = str | JsonObject
 
 
@@ -282,7 +282,7 @@ class HistoryCall(_HistoryCallRequired, total=False):
 def history_call(
     id: object, name: str, arguments: Arguments, path: str, namespace: str | None = None
 ) -> HistoryCall:
-    """A call. `path` is where the request has its id."""
+    """A call. `path` is the place of its id in the request."""
     if id is not None and not isinstance(id, str):
         raise wrong(id, "the id of a call: text", path)
     fields: HistoryCall = {
@@ -296,7 +296,7 @@ def history_call(
 
 
 def arguments_of(value: object, path: str) -> Arguments:
-    """Arguments that the format can write: text of an object, or an object."""
+    """Arguments that the format can write: the text of an object, or an object."""
     if value is None or value == "":
         return {}
     if isinstance(value, str):
@@ -308,12 +308,12 @@ def arguments_of(value: object, path: str) -> Arguments:
 
 
 def is_object_text(text: str) -> bool:
-    """Whether a text is a JSON object, or broken JSON, which the format writes as it stands."""
+    """Whether a text is a JSON object, or a broken one, which the format writes unchanged."""
     return text[:1] == "{" or isinstance(maybe_json(text), dict)
 
 
 def _cleaned_arguments(text: str) -> Arguments:
-    """Arguments whose text escapes surrogates, which may be lone ones."""
+    """Arguments whose text has escaped surrogates, without the lone ones."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):

@@ -1,5 +1,5 @@
-"""The JSON body of a request, and the checks of its fields: each returns the value as it
-should be, or says what is wrong and where.
+"""The JSON body of a request, and the checks of its fields: each returns the value in its right
+form, or raises an error that names the problem and its place.
 
 Null means absent everywhere, so a check never sees it.
 """
@@ -19,7 +19,7 @@ from dsv4.api.errors import ApiError, wrong
 from dsv4.errors import mismatch
 
 JsonObject: TypeAlias = dict[str, Any]
-# What a request comes as: bytes or text of JSON, or the object that they spell.
+# A request body: bytes or text of JSON, or the object that they spell.
 Body: TypeAlias = JsonObject | bytes | bytearray | memoryview | str
 T = TypeVar("T")
 Name = TypeVar("Name", bound=str)
@@ -27,19 +27,19 @@ Name = TypeVar("Name", bound=str)
 # The body.
 
 
-# Half of a pair, as UTF-8 would write it if it could.
+# Half of a surrogate pair, as UTF-8 would encode it if it could.
 _ENCODED_SURROGATE = re.compile(rb"\xed[\xa0-\xbf]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
-# Deeper than any schema or argument that means something, and shallower than Python's own limits.
+# Deeper than any sensible schema or argument, and shallower than Python's own limits.
 MAX_DEPTH = 250
 
 
 def fast_json_reader() -> Callable[[bytes], Any] | None:
-    """The reader of the extra `fast`, where that is installed.
+    """The JSON reader of the extra `fast`, None if that is not installed.
 
-    It takes half as long as Python's own. Where it reads a body it gives the same, big integers,
-    floats and the order of keys included; where it does not, it raises a ValueError.
+    It takes half as long as Python's own. If it can read a body it gives the same value, including
+    big integers, floats and the order of keys; if it cannot, it raises a ValueError.
     """
     try:
         reader: Callable[[bytes], Any] = import_module("jiter").from_json
@@ -60,7 +60,7 @@ def json_body(body: Body) -> JsonObject:
 
 
 def json_value(body: object) -> Any:
-    """What bytes or text of JSON say; a value that is neither as it is, where JSON has it."""
+    """The value that bytes or text of JSON spell. A dict or a list is returned unchanged."""
     if isinstance(body, (dict, list)):
         return body
     return parse_json(body if type(body) is bytes else _bytes_of(body))
@@ -75,12 +75,12 @@ def _bytes_of(body: object) -> bytes:
 
 
 def parse_json(data: bytes, quick: Callable[[bytes], Any] | None = _jiter) -> Any:
-    """What JSON says, by a quick reader where there is one."""
+    """The value that JSON spells, by a quick reader where there is one."""
     if quick is not None:
         try:
             return quick(data)
         except (ValueError, RecursionError):
-            pass  # what is wrong, and whether anything is, Python's own reader says
+            pass  # Python's own reader decides whether anything is wrong, and names it
     try:
         return read_json(data.decode().removeprefix(_BOM))
     except UnicodeDecodeError as error:
@@ -94,13 +94,14 @@ def parse_json(data: bytes, quick: Callable[[bytes], Any] | None = _jiter) -> An
 _BOM = "\ufeff"
 
 
-# A character outside the first 65,536 is written as two surrogates in JSON. Half of one, left by a
-# client that cut its text there, is no character: no tokenizer and no UTF-8 takes it. Every text of
-# a request goes through `clean`, and every value that is written as JSON through `clean_value`.
+# JSON can write a character outside the first 65,536 as two surrogates. A client that cuts its text
+# between them leaves a lone one, which is not a character: neither tokenizers nor UTF-8 accept it.
+# Every text of a request goes through `clean`, and every value that is written as JSON through
+# `clean_value`.
 
 
 def maybe_json(text: str) -> Any:
-    """The value of a JSON text; None where it is none."""
+    """The value of a JSON text; None if the text is not JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -123,16 +124,16 @@ def is_clean(text: str) -> bool:
     return True
 
 
-# Raises a ValueError for what it cannot write.
+# Raises a ValueError for a value that it cannot write.
 marshalled: Callable[[object], bytes] = marshal.dumps  # type: ignore[assignment]
 
 
 def clean_value(value: T, path: str) -> T:
-    """A caller's value, made of what JSON has, with clean texts."""
+    """A caller's value, made of JSON types only, with clean texts."""
     if not is_json(value):
         raise wrong(value, "what JSON has, and not nested too deep", path)
-    # Marshal writes text as UTF-8 with surrogates let through. A look at its bytes takes much less
-    # time than a walk, and what looks like a surrogate and is none does no harm.
+    # Marshal writes text as UTF-8 and lets surrogates through. A search in its bytes takes much
+    # less time than a walk, and a false match does no harm.
     dumped = marshalled(value)
     is_split = b"\xed" in dumped and _ENCODED_SURROGATE.search(dumped) is not None
     cleaned: T = without_surrogates(value) if is_split else value
@@ -151,7 +152,7 @@ def without_surrogates(value: object) -> Any:
 
 
 def is_json(value: object, depth: int = MAX_DEPTH) -> bool:
-    """Whether a value is made of what JSON has, and not nested too deep."""
+    """Whether a value is made of JSON types only, and not nested too deep."""
     kind = value.__class__
     if kind is str or kind is int or kind is bool or kind is float or value is None:
         return True
@@ -165,14 +166,14 @@ def is_json(value: object, depth: int = MAX_DEPTH) -> bool:
 # Checks of fields.
 
 
-# A value as it came and where it stands -> the value as it should be.
+# A value as the client sent it, and its path -> the value in its right form.
 Check: TypeAlias = Callable[[object, str], object]
 
 
 def checked_fields(
     fields: Mapping[str, Any], checks: Mapping[str, Check], path: str = ""
 ) -> dict[str, Any]:
-    """The fields that `checks` knows, those that are there and not null."""
+    """The checked values of the fields that `checks` knows, without nulls."""
     checked = {}
     for key, value in fields.items():
         if value is not None and key in checks:
@@ -188,8 +189,8 @@ def fields_check(checks: Mapping[str, Check]) -> Callable[[object, str], dict[st
 def shared_fields(
     body: Mapping[str, Any], reads: Mapping[str, tuple[str, Check]]
 ) -> dict[str, Any]:
-    """What a body says, by the names that all protocols share. `reads` has, for each field that is
-    read, that name and the check of its value."""
+    """The values of a body, by the names that all protocols share. `reads` has, for each field that
+    is read, that name and the check of its value."""
     fields = {}
     for key, value in body.items():
         if value is not None and key in reads:
@@ -225,7 +226,7 @@ def json_list(value: object, path: str) -> list[Any]:
 
 
 def objects_at(value: object, path: str) -> Iterator[tuple[JsonObject, str]]:
-    """Each object of a list, and where it stands."""
+    """Each object of a list, and its path."""
     for n, item in enumerate(json_list(value, path)):
         where = f"{path}[{n}]"
         yield json_object(item, where), where
@@ -260,7 +261,7 @@ def number(least: float, most: float | None = None) -> Callable[[object, str], f
 
 
 def logit_bias(value: object, path: str) -> tuple[tuple[int, float], ...]:
-    """Ids of tokens, and what is to be added to their logits."""
+    """Pairs of a token id and the number to be added to its logit."""
     added = number(-100, 100)
     bias = []
     for id, logit in json_object(value, path).items():
@@ -296,7 +297,7 @@ def texts(value: object, path: str) -> tuple[str, ...]:
 
 
 def name_at(fields: Mapping[str, Any], path: str, key: str = "name") -> str:
-    """A name that must be there."""
+    """The name in a required field."""
     value = fields.get(key)
     if isinstance(value, str) and value:
         return clean(value)
@@ -304,7 +305,7 @@ def name_at(fields: Mapping[str, Any], path: str, key: str = "name") -> str:
 
 
 def maybe_text_at(fields: Mapping[str, Any], key: str, path: str) -> str | None:
-    """A text that may be missing."""
+    """The text in an optional field, None if it is missing."""
     value = fields.get(key)
     return value if value is None else text(value, f"{path}.{key}")
 
@@ -320,7 +321,7 @@ def type_at(fields: JsonObject, path: str) -> str:
 # Whether a model thinks, and how hard.
 
 
-# Every name of an effort that clients send, as the format's own three. "none" is no thinking.
+# The names of efforts that clients send -> the format's own three. "none" turns thinking off.
 EFFORTS = {
     **{"minimal": "low", "low": "low"},
     **{"medium": "high", "high": "high", "xhigh": "high"},
@@ -332,7 +333,7 @@ SWITCHES = {"enabled": True, "adaptive": True, "disabled": False}
 
 
 def effort(value: object, path: str) -> str | int:
-    """A field that holds an effort: a name, or a whole number."""
+    """The effort in a field: a name, or a whole number."""
     if isinstance(value, str) and (value in EFFORTS or value == OFF):
         return str.__str__(value)
     if is_integer(value):
@@ -342,8 +343,8 @@ def effort(value: object, path: str) -> str | int:
 
 
 def thinking_switch(value: object, path: str) -> bool | None:
-    """The `thinking` object of a request: on, off, or None where it does not say. True and False
-    are dsv4's own form of it."""
+    """The `thinking` object of a request as a bool, None if it leaves thinking open. True and False
+    are dsv4's own form of the object."""
     if isinstance(value, bool):
         return value
     if not isinstance(value, dict):
@@ -357,7 +358,7 @@ def thinking_switch(value: object, path: str) -> bool | None:
     return SWITCHES[kind]
 
 
-# Options of dsv4's own that every protocol has. Its own place for the effort goes before.
+# dsv4's own options, which every protocol takes. The protocol's own effort takes precedence.
 OWN_OPTIONS: dict[str, tuple[str, Check]] = {
     "effort": ("own_effort", effort),
     "thinking": ("thinking", thinking_switch),
@@ -366,7 +367,8 @@ OWN_OPTIONS: dict[str, tuple[str, Check]] = {
 
 
 def combine_efforts(fields: JsonObject, path: str) -> None:
-    """One effort, and where it stands. `path` is the protocol's place for it."""
+    """Combines dsv4's and the protocol's effort into one, with its path. `path` is the protocol's
+    place for it."""
     own = fields.pop("own_effort", None)
     is_own = own is not None and fields.get("effort") is None
     fields["effort_path"] = "effort" if is_own else path
@@ -374,18 +376,18 @@ def combine_efforts(fields: JsonObject, path: str) -> None:
         fields["effort"] = own
 
 
-# Fields that change what a model sees and that cannot be honoured: a request that has one is
-# refused, because an answer without it would look like an answer to it.
+# Fields that would change the prompt but are not supported. A request that has one is refused,
+# because otherwise the client would take the answer for one that respects the field.
 
 
 FieldCheck: TypeAlias = Callable[[object, str], None]
 
-# By these words the SDK knows that it must send the whole conversation itself.
+# The details that tell the SDK to send the whole conversation itself.
 THREAD_UNSUPPORTED = {"error_code": "thread_unsupported_request"}
 
 
 def _refused(expected: str, details: Mapping[str, Any] | None = None) -> FieldCheck:
-    """Refuses a field, whatever its value."""
+    """A check that refuses a field, whatever its value."""
 
     def check(value: object, path: str) -> None:
         raise ApiError(mismatch(value, expected), path=path, details=details)
@@ -394,7 +396,7 @@ def _refused(expected: str, details: Mapping[str, Any] | None = None) -> FieldCh
 
 
 def _refused_but(harmless: tuple[object, ...], expected: str) -> FieldCheck:
-    """Refuses any value of a field but those that ask for nothing."""
+    """A check that refuses any value of a field but the `harmless` ones, which ask for nothing."""
     refused = _refused(expected)
 
     def check(value: object, path: str) -> None:
@@ -405,7 +407,8 @@ def _refused_but(harmless: tuple[object, ...], expected: str) -> FieldCheck:
 
 
 def _no_skills(value: object, path: str) -> None:
-    """A container is for tools that run elsewhere. Skills in it would be shown to the model."""
+    """Refuses a container with skills, which would be shown to the model. A container without them
+    is only for tools that run elsewhere."""
     if isinstance(value, dict) and value.get("skills"):
         raise ApiError("found skills, expected none: they cannot be loaded here", path=path)
 
@@ -417,7 +420,7 @@ _PREFIX = 'an assistant message with "prefix": true at the end'
 UNSUPPORTED_FIELDS: dict[str, dict[str, FieldCheck]] = {
     "chat": {
         "web_search_options": _refused("none: this server cannot search the web"),
-        # Of servers that render templates.
+        # Fields of servers that render templates.
         "documents": _refused_but(([], ()), "the documents in messages"),
         "chat_template": _refused(_OWN_TEMPLATE),
         "continue_final_message": _refused_but((False,), _PREFIX),
@@ -433,10 +436,10 @@ UNSUPPORTED_FIELDS: dict[str, dict[str, FieldCheck]] = {
 
 
 def unsupported_fields(protocol: str) -> dict[str, tuple[str, Check]]:
-    """These of a protocol, by the name that all of them share: what passes the check says nothing,
-    and is not read again."""
+    """The checks of a protocol's unsupported fields, all under one shared name: a value that passes
+    the check asks for nothing, and is not read again."""
     return {name: ("unsupported", check) for name, check in UNSUPPORTED_FIELDS[protocol].items()}
 
 
-# Which old reasoning is shown is decided by the format.
+# The format decides which old reasoning is shown.
 REASONING_CONTEXT = _refused_but(("auto",), '"auto": the format decides which reasoning is kept')

@@ -22,22 +22,22 @@ __all__ = ["Writer", "error", "fold", "frames", "read", "whole"]
 
 
 INPUT_OPENING = f'{{"{CUSTOM_INPUT}": "'
-# What is complete of a JSON string, up to its end: no quote, no half of an escape, nor the first of
-# two escapes that are one character.
+# The complete part of a JSON string, up to its end: without the closing quote, half an escape, or
+# the first of two escapes that spell one character.
 _HEX = "[0-9a-fA-F]"
 _PAIR = rf"\\u[dD][89abAB]{_HEX}{{2}}\\u[dD][c-fC-F]{_HEX}{{2}}"
 _COMPLETE = re.compile(rf'(?:[^"\\]+|\\[^u]|{_PAIR}|\\u(?![dD][89abAB]){_HEX}{{4}})*')
 
 
 def custom_input(arguments: str) -> str:
-    """The text in complete arguments. Where the model wrote something else, all of it."""
+    """The text in complete arguments. If the model wrote anything else, all of the arguments."""
     value = maybe_json(arguments)
     text = value.get(CUSTOM_INPUT) if isinstance(value, dict) and len(value) == 1 else None
     return text if isinstance(text, str) else arguments
 
 
 class CustomInputStream:
-    """The same, piece by piece: for arguments that are sent as they come."""
+    """Does the same as `custom_input` piece by piece, for arguments sent as they are generated."""
 
     def __init__(self) -> None:
         self._pieces: list[str] = []
@@ -45,7 +45,7 @@ class CustomInputStream:
         self._state = "opening"
 
     def feed(self, text: str) -> str:
-        """The raw text that a piece of arguments brings."""
+        """The raw text that a piece of arguments adds."""
         if self._state == "closed":
             return ""
         self._waiting += text
@@ -57,11 +57,11 @@ class CustomInputStream:
 
     @property
     def text(self) -> str:
-        """What was given so far."""
+        """The text returned so far."""
         return "".join(self._pieces)
 
     def rest(self, arguments: str) -> str:
-        """What is still missing once the arguments are complete."""
+        """The missing rest of the text, once the arguments are complete."""
         whole, start = custom_input(arguments), self.text
         rest = whole[len(start) :] if whole.startswith(start) else ""
         self._pieces.append(rest)
@@ -89,12 +89,12 @@ class CustomInputStream:
 # The parser's events -> stream events, the last with the whole response.
 
 
-# Why an answer is not whole.
+# The reasons why an answer is incomplete, as Responses names them.
 INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
 
 
 class OpenItem:
-    """A reasoning or message item that is open: one part, which grows."""
+    """An open reasoning or message item, with one part that grows."""
 
     def __init__(self, kind: type, id: str, index: int) -> None:
         self.kind = kind
@@ -102,7 +102,7 @@ class OpenItem:
         self.index = index
         self.texts: list[str] = []
         self.logprobs: list[dict[str, Any]] = []
-        # A delta up to its number, from there to its text, and what follows.
+        # The bytes of a delta: before its number, between number and text, and after the text.
         self.template: tuple[bytes, bytes, bytes] = (b"", b"", b"")
 
     @property
@@ -131,18 +131,18 @@ class ResponsesWriter(EventWriter):
     """The stream events of a response.
 
     `call` is the request that is answered. `id` (made if not given), `created` (a time in seconds)
-    and `model` (the request's if not given) are written into the response. `seal` is asked, when
-    reasoning ends, what the client is to give back with it.
+    and `model` (the request's if not given) are written into the response. `seal` is called when
+    reasoning ends and returns the mark that the client is to give back with it.
     """
 
     id_prefix = "resp_"
     frame: Callable[[ProtocolEvent], bytes] = staticmethod(event_writer.named_frame)
 
     def _set_up(self) -> None:
-        self._count = -1  # of the last event
-        self._output: list[dict[str, Any]] = []  # items that are done
+        self._count = -1  # the number of the last event
+        self._output: list[dict[str, Any]] = []  # the finished items
         self._open: OpenItem | None = None
-        self._inputs: CustomInputStream | None = None  # of the custom call that is being sent
+        self._inputs: CustomInputStream | None = None  # the custom call that is being sent
 
     def start(self, input_tokens: int = 0, cached: int | None = None) -> Events:
         """The response without its output, twice, as clients expect it."""
@@ -153,7 +153,7 @@ class ResponsesWriter(EventWriter):
         ]
 
     def keep_alive(self) -> Events:
-        """The response in progress, once more: a comment would reset no client's timer."""
+        """The response in progress, once more: a comment would not reset the timers of clients."""
         return [self._event("response.in_progress", response=self._response("in_progress"))]
 
     def fail(self, error: BaseException) -> Events:
@@ -167,7 +167,7 @@ class ResponsesWriter(EventWriter):
     ) -> Events:
         """The end of the open item, and the whole response.
 
-        `usage` is what was counted, `reason` why the engine stopped.
+        `usage` are the counted tokens, `reason` is the engine's reason to stop.
         """
         outcome = self.outcomes[0]
         missing = INCOMPLETE.get(self._reason(0, reason))
@@ -220,7 +220,7 @@ class ResponsesWriter(EventWriter):
         return self._event(kind, **prose.place, delta=text, logprobs=probabilities)
 
     def _template(self, prose: OpenItem) -> tuple[bytes, bytes, bytes]:
-        number, self._count = self._count, 10**15  # a number that stands nowhere else
+        number, self._count = self._count, 10**15  # a number that occurs nowhere else
         frame = event_writer.named_frame(self._delta("\0", None))
         self._count = number
         prose.texts.clear()
@@ -302,8 +302,8 @@ class ResponsesWriter(EventWriter):
     # Frames.
 
     def text_frame(self, text: str, written: bytes = b"") -> bytes:
-        """`text` as more of the item that is open. A delta has its number, and its text is needed
-        again."""
+        """The frame of `text` as a further piece of the open item, numbered like every event. The
+        text is also kept for the end of the item. `written` is as in the base class."""
         prose = self._open
         assert prose is not None
         prose.texts.append(text)
@@ -353,13 +353,13 @@ def _item_id(call: HeldCall) -> str:
 
 
 def _without_bytes(token: dict[str, Any]) -> dict[str, Any]:
-    """A token's probabilities as a delta has them."""
+    """A token's probabilities as a delta has them: without bytes."""
     top = [{"token": t["token"], "logprob": t["logprob"]} for t in token.get("top_logprobs") or ()]
     return {"token": token["token"], "logprob": token["logprob"], "top_logprobs": top}
 
 
 def _with_bytes(token: dict[str, Any]) -> dict[str, Any]:
-    """A token's probabilities as a part has them."""
+    """A token's probabilities as a part has them: with bytes."""
     top = [_byte_form(t) for t in token.get("top_logprobs") or ()]
     return {**_byte_form(token), "top_logprobs": top}
 
@@ -371,7 +371,7 @@ def _byte_form(token: dict[str, Any]) -> dict[str, Any]:
 
 
 def _failure_details(error: ApiError) -> dict[str, Any]:
-    """Why a response failed. Clients take some codes for final, and try again after others."""
+    """The error of a failed response. Clients treat some codes as final, and retry after others."""
     if isinstance(error, ContextOverflow) or error.code is not None:
         code = error.code
     elif error.status == 429:
@@ -387,8 +387,8 @@ def frames(events: Iterable[ProtocolEvent]) -> bytes:
 
 
 def usage_fields(usage: Usage) -> dict[str, Any]:
-    """Usage as Responses writes it, with all the details that it requires: what was in a cache is
-    a number even if nobody knows it."""
+    """Usage as Responses writes it, with all the details that it requires: the cached tokens are a
+    number even if they are unknown."""
     return {
         "input_tokens": usage.prompt,
         "input_tokens_details": {"cached_tokens": usage.cached or 0, "cache_write_tokens": 0},
@@ -399,7 +399,7 @@ def usage_fields(usage: Usage) -> dict[str, Any]:
 
 
 def fold(events: Iterable[ProtocolEvent]) -> dict[str, Any]:
-    """The whole response: the last of `events` has it."""
+    """The whole response, which the last of `events` holds."""
     response: dict[str, Any] = {}
     for event in events:
         response = event.get("response", response)

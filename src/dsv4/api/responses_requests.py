@@ -20,10 +20,10 @@ from dsv4.api.request_content import BlockReader, Content
 from dsv4.api.request_fields import OFF, Body, Check, JsonObject, clean, json_body
 from dsv4.types import DialectName, TextPartParam
 
-# What a response repeats of its request.
+# Fields of its request that a response repeats.
 
 
-# As the vendor's types have them. Any other value is not repeated.
+# The efforts in the vendor's types. Any other value is not repeated.
 ECHOED_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 GRAMMAR_SYNTAXES = ("lark", "regex")
 
@@ -31,7 +31,7 @@ GRAMMAR_SYNTAXES = ("lark", "regex")
 def echoed_fields(body: JsonObject, fields: dict[str, Any]) -> JsonObject:
     """The fields of a response that come from the request, each valid or null.
 
-    `fields` are those that were read, `body` has those that were not.
+    `fields` are those that were read; the others are taken from `body`.
     """
     effort = fields.get("effort")
     return {
@@ -83,7 +83,7 @@ def dump_choice(choice: neutral.NeutralToolChoice) -> str | JsonObject:
 
 @lru_cache(neutral.CACHE_ENTRIES)
 def dump_tools(declared: RequestTools) -> list[dict[str, Any]]:
-    """The tools again. Those of a namespace stand in it."""
+    """The tools as Responses writes them, those of a namespace inside it."""
     echoed: list[dict[str, Any]] = []
     spaces: dict[str, dict[str, Any]] = {}
     for tool in declared.tools:
@@ -131,17 +131,17 @@ def read(
 ) -> ApiRequest:
     """A Responses request.
 
-    `body` is bytes of JSON, or what they say, which is not changed. `dialect` is the release of the
-    format to write: that of the body's model where None. `settings` are the server's. Nothing is
-    stored here: whoever stores responses puts the items of `previous_response_id` into `input`
-    first. Raises `ApiError`.
+    `body` is bytes of JSON, or the object they spell, which is not changed. `dialect` is the
+    release of the format to write: that of the body's model where None. `settings` are the
+    server's. Nothing is stored here: a caller that stores responses puts the items of
+    `previous_response_id` into `input` first. Raises `ApiError`.
     """
     request = neutral_responses_request(json_body(body))
     return resolve(request, "responses", dialect, settings or DEFAULT_SETTINGS)
 
 
 def neutral_responses_request(body: JsonObject) -> NeutralRequest:
-    """What a body asks for."""
+    """The neutral request of a body."""
     fields = request_fields.shared_fields(body, FIELDS)
     _refuse_stored(body)
     if "items" not in fields:
@@ -167,7 +167,7 @@ def neutral_responses_request(body: JsonObject) -> NeutralRequest:
 
 
 def _refuse_stored(body: JsonObject) -> None:
-    """What would have to be stored, or done later, to be answered."""
+    """Refuses fields that would need stored items, or a response made later."""
     for field in ("previous_response_id", "conversation", "prompt", "background"):
         if body.get(field):
             message = "found a reference, expected the items themselves: nothing is stored here"
@@ -201,7 +201,7 @@ def _read_item(item: object, path: str) -> list[neutral.Entry]:
 
 
 def _unknown_item(kind: str) -> list[neutral.Entry]:
-    """An item of an unknown type, on the side that it must have come from."""
+    """A text that names an item of an unknown type: a call as the model's, others as the user's."""
     if kind.endswith("_call"):
         return [{"role": "assistant", "content": contents.unsupported_text(kind)}]
     return [{"role": "user", "content": contents.unsupported_text(kind)}]
@@ -222,7 +222,7 @@ def _read_message(item: JsonObject, path: str) -> list[neutral.Entry]:
 
 
 def _read_reasoning(item: JsonObject, path: str) -> list[neutral.Entry]:
-    """Thinking as its text, else as our own mark of it, else as its summary."""
+    """Thinking: its text, or else the text in dsv4's own mark, or else its summary."""
     content = _joined_texts(item, "content", path)
     summary = _joined_texts(item, "summary", path)
     mark = request_fields.maybe_text_at(item, "encrypted_content", path) or ""
@@ -238,7 +238,7 @@ def _read_reasoning(item: JsonObject, path: str) -> list[neutral.Entry]:
 
 
 def _joined_texts(item: JsonObject, field: str, path: str) -> str:
-    """A list of parts that hold text, or that text itself."""
+    """The text of a field: a list of parts with text, or the text itself."""
     value, where = item.get(field), f"{path}.{field}"
     if value is None or isinstance(value, str):
         return clean(value or "")
@@ -272,19 +272,19 @@ def _read_output(item: JsonObject, path: str) -> list[neutral.Entry]:
 
 
 def _read_screenshot(item: JsonObject, path: str) -> list[neutral.Entry]:
-    """What a computer shows after a call: one picture."""
+    """The result of a computer call: one picture."""
     output = item.get("output")
     return _read_output({**item, "output": [output] if isinstance(output, dict) else output}, path)
 
 
 def _read_shell_call(item: JsonObject, path: str) -> list[neutral.Entry]:
-    """A call of the shell that a client runs: an action in place of arguments."""
+    """A call of the client's shell, which has an action instead of arguments."""
     action = contents.arguments_of(item.get("action"), f"{path}.action")
     return _assistant_call({**item, "name": str(item["type"]).removesuffix("_call")}, action, path)
 
 
 def _read_shell_output(item: JsonObject, path: str) -> list[neutral.Entry]:
-    """What commands wrote, and how they ended. Older clients send it as one text."""
+    """The output of commands, and how they ended. Older clients send it as one text."""
     output, where = item.get("output"), f"{path}.output"
     if not isinstance(output, (list, tuple)):
         return _read_output(item, path)
@@ -305,7 +305,7 @@ def _shell_text(output: JsonObject, path: str) -> str:
 
 
 def _read_compaction(item: JsonObject, path: str) -> list[neutral.Entry]:
-    """What stands in place of the conversation before it, where it can be read."""
+    """The summary that replaces the conversation before it, if it can be read."""
     mark = request_fields.maybe_text_at(item, "encrypted_content", path) or ""
     text = neutral.marked_text(mark) or _joined_texts(item, "summary", path)
     return [{"role": "user", "content": text or contents.unsupported_text("compaction")}]
@@ -400,7 +400,7 @@ def _read_choice(value: object, path: str) -> neutral.NeutralToolChoice:
 
 
 def _tool_key(value: object, path: str) -> neutral.ToolKey | None:
-    """The tool that is meant, None for one that cannot be run here."""
+    """The key of the chosen tool, None for one that cannot be run here."""
     tool = request_fields.json_object(value, path)
     if request_fields.type_at(tool, path) not in TOOL_READERS:
         return None
@@ -416,7 +416,7 @@ def _read_instructions(value: object, path: str) -> str:
 
 
 def _wants_logprobs(value: object, path: str) -> bool:
-    """Whether log probabilities are wanted: the one thing that is not there unasked."""
+    """Whether `include` asks for log probabilities, the only thing that is not sent unasked."""
     return "message.output_text.logprobs" in request_fields.json_list(value, path)
 
 
@@ -426,7 +426,7 @@ REASONING: dict[str, Check] = {
 }
 TEXT: dict[str, Check] = {"format": neutral.read_openai_format}
 
-# Fields that are read: the name that all protocols share, and the check.
+# Fields that are read: the name that all protocols share for each, and its check.
 FIELDS: dict[str, tuple[str, Check]] = {
     "input": ("items", _read_input),
     "instructions": ("instructions", _read_instructions),
@@ -453,7 +453,7 @@ FIELDS: dict[str, tuple[str, Check]] = {
 
 
 def dump_responses_request(request: NeutralRequest) -> dict[str, Any]:
-    """The body. Raises `ApiError` for what Responses cannot say."""
+    """The body. Raises `ApiError` for anything that Responses cannot express."""
     items = [
         item for message in neutral.joined_turns(request) for item in _dump_items(message, request)
     ]
@@ -478,7 +478,7 @@ def dump_responses_request(request: NeutralRequest) -> dict[str, Any]:
 
 
 def _dump_effort(request: NeutralRequest) -> str | int | None:
-    """The effort is the only switch that Responses has."""
+    """The effort, which is the only thinking switch that Responses has."""
     thinking = neutral.thinking_choice(request)
     if thinking is False:
         return OFF
@@ -520,7 +520,7 @@ def _dump_assistant(message: neutral.AssistantEntry, request: NeutralRequest) ->
         thought = {"type": "reasoning_text", "text": thinking}
         items.append({"type": "reasoning", "summary": [], "content": [thought]})
     calls = [_dump_call(call, request) for call in message.get("tool_calls", ())]
-    if message.get("content") or not (items or calls):  # an empty turn is one too
+    if message.get("content") or not (items or calls):  # an empty turn is a message too
         fields = {"type": "output_text", "text": message["content"], "annotations": []}
         items.append({"type": "message", "role": "assistant", "content": [fields]})
     return [*items, *calls]
