@@ -1,4 +1,4 @@
-"""dsv4 cache: what a prefix cache can reuse over a whole log, and what breaks it."""
+"""dsv4 cache: how much a prefix cache can reuse over a whole log, and the causes that break it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class CacheOptions(shared.DialectOptions, shared.ColorOption):
 
 
 def run(args: CacheOptions) -> int:
-    """Status 1 if a request could not reuse what came before it."""
+    """Status 1 if a request could not reuse all of the prompt before it."""
     from dsv4.verify.cache_breaks import CacheSummary
 
     profile = shared.profile_option(args.profile)
@@ -88,7 +88,8 @@ def _documents(log: str) -> Iterator[FileDocument]:
 
 
 def _is_short(log: str) -> bool:
-    """Whether an engine that loads at once is done with it before one that encodes faster."""
+    """Whether a log is so short that the engine that loads faster is done before the one that
+    encodes faster."""
     try:
         return os.path.getsize(log) < SHORT_LOG
     except OSError:
@@ -96,12 +97,12 @@ def _is_short(log: str) -> bool:
 
 
 def _dialect(args: CacheOptions, profile: Profile, model: object) -> str:
-    """The dialect of the options, or of the model, in the words of this server."""
+    """The dialect of the options, or of the model, as this server names it."""
     named = shared.dialect_of_request(args, model)
     return profile.dialects[0] if named is None else profile.own_dialect(str(named))
 
 
-# What is printed.
+# The output.
 
 _HEAD = f"{'line':>7} {'tokens':>9} {'reusable':>9} {'':>5} {'reused':>9}  what was lost"
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 LEVEL_STYLES = {"error": "red", "warning": "yellow", "note": "blue"}
-# Findings of one kind that are listed; the rest are only counted.
+# The number of findings of one kind that are listed; the rest are only counted.
 MAX_OF_A_KIND = 20
 
 
@@ -79,8 +79,8 @@ def run(args: CheckOptions) -> int:
 
 
 def write_fixed(args: CheckOptions) -> int:
-    """Writes every conversation, and reports on stderr what was fixed and what is left. A bad line
-    ends it."""
+    """Writes every conversation, and reports on stderr what was fixed and what was not. A line that
+    cannot be read ends the command."""
     from dsv4._check.check_runner import run_checks
     from dsv4._check.fixes import fix_body
 
@@ -138,7 +138,7 @@ def _all_findings(
 def _document_findings(
     document: FileDocument, overrides: RequestOverrides, args: CheckOptions
 ) -> tuple[str, Iterable[Finding]]:
-    """The place of a document, or of what is wrong with its JSON, and what was found there."""
+    """The place of a document, or of the error in its JSON, and the findings there."""
     from dsv4._check.check_runner import run_checks
     from dsv4._check.findings import Finding
 
@@ -150,12 +150,12 @@ def _document_findings(
     return document.place, findings
 
 
-# A file, perhaps with line and column, and what is wrong there.
+# A file, perhaps with line and column, and the problem there.
 _LOCATED = re.compile(r"(.*?(?::\d+){0,2}): (.*)", re.DOTALL)
 
 
 class FindingReport:
-    """Prints findings. What is found repeatedly in a file is printed once, with its count."""
+    """Prints findings. A finding that is repeated in a file is printed once, with its count."""
 
     def __init__(self, args: CheckOptions) -> None:
         self.conversations = 0
@@ -169,7 +169,7 @@ class FindingReport:
         self._of_kind: Counter[str] = Counter()
 
     def count(self, document: FileDocument) -> None:
-        """Counts a conversation, and notes whether it came before."""
+        """Counts a conversation, and notes whether it is a copy of an earlier one."""
         self.conversations += 1
         if self.copies is not None and document.problem is None:
             self.copies.add(line_hash(json_text(document.value).encode()), document.place)

@@ -1,5 +1,5 @@
-"""The options that several commands share, and what they stand for: dialects, efforts, outputs,
-the tokenizer.
+"""The options that several commands share, and the values they stand for: dialects, efforts,
+outputs, the tokenizer.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class ModeOption:
 
 @dataclass(kw_only=True)
 class EncodingOptions(ModeOption, DialectOptions):
-    """How conversations are encoded. An option overrides what they say."""
+    """The options of encoding. Each overrides what a conversation says itself."""
 
     effort: str | None = option(metavar="EFFORT")
     rules: BodyRules | None = option("--as")
@@ -68,19 +68,19 @@ class EncodingOptions(ModeOption, DialectOptions):
 
 @dataclass(kw_only=True)
 class PromptOptions(EncodingOptions):
-    """The same, of one that the model is to go on with."""
+    """The options of encoding a conversation that the model is to continue."""
 
     task: str | None = option(choices=tuple(TASK_TOKENS))
 
 
 @dataclass(kw_only=True)
 class ConversationsOptions(FilesOptions, PromptOptions):
-    """The conversations of files, and how they are encoded."""
+    """The conversations of files, and the options of encoding them."""
 
 
 @dataclass(kw_only=True)
 class ConversationOptions(FileOptions, PromptOptions):
-    """One conversation of a file, and how it is encoded."""
+    """One conversation of a file, and the options of encoding it."""
 
 
 @dataclass(kw_only=True)
@@ -108,7 +108,7 @@ class ColorOption:
 
 @dataclass(kw_only=True)
 class ShownPromptOptions(TokenizerOption, ColorOption):
-    """Which prompt is looked at: that of a conversation, of a server, or a finished one."""
+    """The choice of the prompt to look at: of a conversation, of a server, or a finished one."""
 
     prompt: bool = switch()
     profile: str | None = option(metavar="SERVER")
@@ -127,7 +127,7 @@ def dialect_option(args: DialectOptions) -> DialectName | None:
 
 
 def dialect_of_request(args: DialectOptions, model: object) -> str | None:
-    """The dialect of the options, or else that of a request's model, where it tells one."""
+    """The dialect of the options, or else that of a request's model, if its name tells one."""
     dialect = dialect_option(args)
     if dialect is None and isinstance(model, str):
         with suppress(dsv4.UnknownModel):
@@ -138,7 +138,7 @@ def dialect_of_request(args: DialectOptions, model: object) -> str | None:
 def profile_option(name: str) -> Profile:
     """The server that an option names: a profile, or a file that `dsv4 verify --save` wrote.
 
-    Raises where it is neither.
+    Raises if it is neither.
     """
     from dsv4.profiles.profile import profile_named
     from dsv4.profiles.saved_profile import load
@@ -159,7 +159,7 @@ LARGE_INPUT = 1_000_000
 
 
 def load_tokenizer(path: str | None = None, inputs: Iterable[str | None] = ()) -> Tokenizer:
-    """The tokenizer of the bundled vocabulary, or of a file or folder, for what is to be read."""
+    """The tokenizer of the bundled vocabulary, or of a file or folder, for the given inputs."""
     from dsv4.tokens import Tokenizer
 
     engine = "auto" if sum(map(_file_size, inputs)) > LARGE_INPUT else "one-shot"
@@ -180,7 +180,8 @@ def _file_size(path: str | None) -> int:
 
 @contextmanager
 def vocabulary_errors() -> Iterator[None]:
-    """A vocabulary that is missing, or lacks a token, is no fault of the conversation's."""
+    """Reports a vocabulary that is missing or lacks a token as a failure of its own, because the
+    conversation is not at fault."""
     from dsv4.tokens.vocabulary import VocabularyError
 
     try:
@@ -203,7 +204,7 @@ def tokenizer_errors_at(place: str) -> Iterator[None]:
 
 
 def load_fitting_tokenizer(path: str | None, prompt: dsv4.Prompt) -> Tokenizer | None:
-    """The tokenizer that was asked for; else the bundled one, if it is there and fits."""
+    """The requested tokenizer; if none was, the bundled one, if it is installed and fits."""
     try:
         tokenizer = load_tokenizer(path)
         with vocabulary_errors():

@@ -1,4 +1,4 @@
-"""What commands write: results, errors, and exit codes."""
+"""The output of commands: results, errors, and exit codes."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from typing import TextIO
 from dsv4._inputs.input_files import os_error_reason
 from dsv4._view.characters import terminal_safe
 
-# Exit statuses, and the one line on stderr that says why a command failed.
+# Exit statuses, and the one line on stderr with the reason why a command failed.
 
 
 # Exit statuses.
 DONE = 0
-FINDINGS = 1  # the input was read, and something is wrong with what it says
+FINDINGS = 1  # the input was read, and something is wrong with its content
 MISUSE = 2  # options, files or installation do not allow the command to run
 INTERRUPTED = 130
 BROKEN_PIPE = 141  # as if ended by the signal, which is what other programs do
 
-# A text in single quotes, one in double quotes, or what Python calls or spells otherwise. An
-# apostrophe inside a word opens nothing.
+# A text in single quotes, one in double quotes, or a word that JSON has another name for. An
+# apostrophe inside a word does not open a quotation.
 _PYTHON_LITERAL = re.compile(
     r"""(?<![\w'"])(?:'(?:[^'\\]|\\.)*'(?!\w)|"(?:[^"\\]|\\.)*"|(?:None|True|False|a dict)\b)"""
 )
@@ -34,7 +34,7 @@ _JSON_WORDS = {"None": "null", "True": "true", "False": "false", "a dict": "an o
 
 
 def in_json_words(problem: str) -> str:
-    """A problem with the values that it quotes written as in JSON."""
+    """The text of a problem, with the values that it quotes written as in JSON."""
     return _PYTHON_LITERAL.sub(lambda match: _json_spelling(match[0]), problem)
 
 
@@ -52,7 +52,7 @@ def _json_spelling(quoted: str) -> str:
 
 
 def complain(problem: str) -> None:
-    """Prints a problem to stderr: one line, without control characters, in JSON's words."""
+    """Prints a problem to stderr: one line, without control characters, with values as in JSON."""
 
     if sys.stderr is not None:
         line = terminal_safe(in_json_words(" ".join(problem.splitlines())))
@@ -68,20 +68,20 @@ class Failure(Exception):
 
 
 def missing_package(purpose: str, error: ImportError, extra: str) -> Failure:
-    """A package that is not installed: which, for what, and the command that installs it."""
+    """The failure for a missing package: its name, its purpose, and the command to install it."""
     from dsv4.version import how_to_install
 
     return Failure(f"{purpose} needs the package {error.name}: {how_to_install(extra)}")
 
 
 def surrogate_problem(error: UnicodeEncodeError) -> str:
-    """Half a surrogate pair: JSON can hold it, UTF-8 cannot."""
+    """The problem of half a surrogate pair, which JSON can hold and UTF-8 cannot."""
     code = f"U+{ord(error.object[error.start]):04X}"
     return f"the text holds {code}, half a character, which has no UTF-8 form"
 
 
-# What commands write: to stdout (None or "-"), to a file that appears complete or not at all, and
-# in colour where a terminal shows it.
+# The output of commands: to stdout (None or "-"), to a file that appears complete or not at all,
+# and in colour where a terminal shows it.
 
 
 _STYLES = {
@@ -99,8 +99,8 @@ PIPED_WIDTH = 100
 
 @contextmanager
 def silenced_libraries() -> Iterator[None]:
-    """Discards what C++ libraries and their processes write to stderr (Ray writes pages): only
-    our own output gets through."""
+    """Discards everything that C++ libraries and their processes write to stderr (Ray writes
+    pages). Only dsv4's own output is printed."""
     if sys.stderr is None:
         yield
         return
@@ -128,7 +128,7 @@ def uses_color(choice: str, stream: TextIO | None) -> bool:
 
 
 class Paint:
-    """Colours text, where colour is wanted."""
+    """Colours text, if colour is wanted."""
 
     def __init__(self, choice: str = "auto", stream: TextIO | None = None) -> None:
         self.on = uses_color(choice, stream or sys.stdout)
@@ -148,7 +148,7 @@ def terminal_width() -> int:
 
 @contextmanager
 def output(path: str | None = None, inputs: Iterable[str | None] = ()) -> Iterator[TextIO]:
-    """A file for text: UTF-8, line ends as written. An error inside leaves an old file alone.
+    """A file for text: UTF-8, line ends as written. An error inside leaves an old file unchanged.
 
     None of the inputs may be the same file.
     """
@@ -171,7 +171,7 @@ def write_text(path: str | None, text: str, inputs: Iterable[str | None] = ()) -
 
 
 def refuse_own_input(path: str | None, inputs: Iterable[str | None]) -> None:
-    """Raises where an output would replace one of its own inputs."""
+    """Raises if an output would replace one of its own inputs."""
     if path is None or path == "-" or not os.path.isfile(path):
         return
     there = [name for name in inputs if name is not None and name != "-" and os.path.exists(name)]
@@ -179,8 +179,8 @@ def refuse_own_input(path: str | None, inputs: Iterable[str | None]) -> None:
         raise Failure(f"{path} is both input and output: choose another output")
 
 
-# What changes a terminal, or cannot be seen: C0 and C1 controls, marks that turn the direction
-# of text, line separators, and halves of surrogate pairs.
+# Characters that change a terminal, or are invisible: C0 and C1 controls, marks that turn the
+# direction of text, line separators, and halves of surrogate pairs.
 _UNSAFE = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 
 
@@ -223,10 +223,10 @@ def _write_errors(path: str | None) -> Iterator[None]:
 
 @contextmanager
 def _temporary_name(path: str) -> Iterator[str]:
-    """A name to write to. What is there takes the final name at the end, if the end is reached."""
+    """A temporary name to write to. If no error occurs, the file gets its final name at the end."""
     path = os.path.realpath(path)  # so that a link stays a link
     mode = _file_mode(path)
-    if mode is not None and not stat.S_ISREG(mode):  # a device or a pipe, which nothing can replace
+    if mode is not None and not stat.S_ISREG(mode):  # a device or a pipe, which cannot be replaced
         yield path
         return
     folder, name = os.path.split(path)

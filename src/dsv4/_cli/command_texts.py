@@ -1,4 +1,4 @@
-"""What commands and their options are for, in words, with examples: command_texts.json."""
+"""The help texts of commands and their options, with examples: command_texts.json."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ COMMANDS: dict[str, str] = {name: row["about"] for name, row in _TEXTS["commands
 EXAMPLES: dict[str, list[str]] = {n: row["example"] for n, row in _TEXTS["commands"].items()}
 # By the names of the class that has the option, and of its field. None: the option is not listed.
 OPTION_HELP: dict[str, dict[str, str | None]] = _TEXTS["options"]
-# What was found in training data -> what is said of it, with the flag that changes it: a sentence
-# about a number of something, and what that is. What is left out comes first.
+# A finding in training data -> the advice on it, with the flag that changes it: a sentence about a
+# number of something, and the name of that. Advice on what is left out comes first.
 ADVICE: dict[str, tuple[str, str] | None] = _TEXTS["advice"]

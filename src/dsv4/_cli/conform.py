@@ -1,4 +1,4 @@
-"""dsv4 conform: another implementation of the format, held against this one."""
+"""dsv4 conform: another implementation of the format, tested against this one."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _recorded(folders: list[str]) -> Iterator[ConformanceCase]:
 
 
 def _answers(command: list[str], cases: Sequence[ConformanceCase], seconds: int) -> list[object]:
-    """The answers of a command, which gets all requests at once; text where one is no JSON."""
+    """The answers of a command, which gets all requests together. One that is not JSON is text."""
     requests = (json.dumps({"id": n, **case.request}) for n, case in enumerate(cases, 1))
     lines = "".join(f"{request}\n" for request in requests).encode()
     try:
@@ -121,7 +121,7 @@ def _answer(reply: bytes, number: int) -> object:
     return value
 
 
-# The report.
+# The report of the outcomes.
 
 
 def _finish(args: ConformOptions, outcomes: list[ConformanceOutcome]) -> int:
@@ -172,7 +172,7 @@ def _report(outcomes: list[ConformanceOutcome]) -> dict[str, Any]:
 
 
 def _by_section(outcomes: list[ConformanceOutcome]) -> dict[str, list[ConformanceOutcome]]:
-    """What failed, by the section that says how it should be; most failures first."""
+    """The failed cases, by the section that gives the rule; most failures first."""
     sections: dict[str, list[ConformanceOutcome]] = {}
     for each in _failed(outcomes):
         sections.setdefault(each.section or "the form of answers (`dsv4 docs verify`)", []).append(

@@ -1,4 +1,4 @@
-"""What commands read: text, JSON, JSON lines and the conversations in them, from files or stdin
+"""The input of commands: text, JSON, JSON lines and the conversations in them, from files or stdin
 (None or "-").
 
 A file holds a list of messages or a Chat request, or one of these on each line.
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 
 class FileDocument(NamedTuple):
-    """A JSON value, and where it stands: `FILE`, or `FILE:LINE` for one of several lines.
+    """A JSON value, and its place: `FILE`, or `FILE:LINE` for one of several lines.
 
-    Where there is no value to be read, `problem` says why, with its place.
+    If no value could be read, `problem` gives the reason, with its place.
     """
 
     place: str
@@ -46,20 +46,20 @@ class FileDocument(NamedTuple):
 
     @property
     def content(self) -> Any:
-        """The value. Raises the problem where there is none."""
+        """The value. Raises the problem if there is none."""
         if self.problem is not None:
             raise self.problem
         return self.value
 
 
 def read_text(path: str | None) -> str:
-    """The whole of a file, exactly: line ends and all."""
+    """The whole text of a file, with its line ends as they are."""
     with input_files.open_input(path) as file:
         return input_files.decode_utf8(file.read(), input_files.input_name(path))
 
 
 def hint_at_json(text: str, path: str | None, wanted: str) -> None:
-    """Says on stderr that a text is JSON, where a command reads `wanted`, which is no JSON."""
+    """Says on stderr that a text is JSON, for a command that reads `wanted`, which is not JSON."""
     if text.lstrip()[:1] not in ("{", "["):
         return
     try:
@@ -73,7 +73,7 @@ def hint_at_json(text: str, path: str | None, wanted: str) -> None:
     print(f"dsv4: {input_files.input_name(path)}: found {kind}, expected {wanted}", file=sys.stderr)
 
 
-# By fields that only one of them has.
+# The kinds of JSON files, by fields that only one of them has.
 _KINDS_OF_JSON = (
     ({"completion", "settings"}, "a record of `dsv4 serve --record`, which `dsv4 replay` reads"),
     ({"choices"}, "a Chat response, whose text is in choices[0].message.content"),
@@ -107,8 +107,8 @@ def read_documents(path: str | None, lines: bool = False) -> Iterator[FileDocume
 
 
 def read_session(path: str | None) -> list[AgentConversation]:
-    """The conversations of an agent's session file, of which stderr says what they are; none where
-    it is another file."""
+    """The conversations of an agent's session file, which are also described on stderr. The list is
+    empty for any other file."""
     if path is None or not Path(path).is_file():
         return []
     with input_files.open_input(path) as file:
@@ -122,8 +122,8 @@ def read_session(path: str | None) -> list[AgentConversation]:
 
 
 def read_json_lines(path: str | None) -> Iterator[FileDocument]:
-    """The values of a file of JSON lines, read as they are asked for. Empty lines do not count, but
-    one must be there that is not.
+    """The values of a file of JSON lines, each read when it is requested. Empty lines are skipped;
+    at least one line must not be empty.
     """
     with input_files.open_input(path) as file:
         yield from _read_lines(file, input_files.input_name(path))
@@ -151,8 +151,8 @@ def _document(data: bytes, name: str, line: int | None = None) -> FileDocument:
 
 @dataclass(frozen=True)
 class LocatedRequest:
-    """A request, and where it stands. `overrides` were applied to it; `read` is how it was read,
-    where it comes from a body. `weights` are the model's that a server has, where that is known."""
+    """A request, and its place. `overrides` were applied to it; `read` is the body it was read
+    from, if any. `weights` names the weights that a server runs for its model, if known."""
 
     place: str
     request: dsv4.Request
@@ -169,7 +169,7 @@ class LocatedRequest:
         return [str(role_of(message)) for message in self.messages]
 
     def encode(self) -> dsv4.Prompt:
-        """The prompt. An error says in which file, or line, the place is."""
+        """The prompt. An error names the file or the line, and the place in it."""
         try:
             return self.request.encode()
         except dsv4.Error as error:
@@ -179,7 +179,7 @@ class LocatedRequest:
 def located_failure(
     error: dsv4.Error, place: str, overrides: RequestOverrides, read: ReadBody | None = None
 ) -> Failure:
-    """An error with its place. It is misuse if an option is wrong, and not the conversation."""
+    """An error with its place. It counts as misuse if an option is wrong, not the conversation."""
     location = input_files.error_location(error)
     is_option = getattr(overrides, str(next(iter(location), None)), None) is not None
     if read is not None and location and not is_option:
@@ -194,7 +194,7 @@ def prompt_overrides(args: PromptOptions) -> RequestOverrides:
 
 
 def encoding_overrides(args: EncodingOptions) -> RequestOverrides:
-    """The same, without those of a prompt that the model is to go on with."""
+    """The options, without those of a prompt that the model is to continue."""
     effort = args.effort
     return RequestOverrides(
         thinking=None if args.mode is None else args.mode == "thinking",
@@ -240,7 +240,7 @@ def read_requests(args: command_options.ConversationsOptions) -> Iterator[Locate
 
 
 def request_from_prompt(args: PromptOptions, path: str | None) -> LocatedRequest:
-    """The request that writes the prompt in a file. Options that change it have no place."""
+    """The request that writes the prompt in a file. Raises for options that would change it."""
     for option in ("mode", "effort", "keep_thinking", "task", "no_bos"):
         if getattr(args, option):
             name = option.replace("_", "-")
@@ -265,9 +265,9 @@ def request_from_document(document: FileDocument, overrides: RequestOverrides) -
 
 
 class ReadingNotes:
-    """Says once on stderr what was assumed in reading: the dialect of a model that is not known,
-    and whose rules a body was read by, where its fields leave that open and it matters. Says too
-    which fields the prompt does not depend on: those that nothing reads, and a server's."""
+    """Prints each assumption made in reading to stderr, once: the dialect of an unknown model, and
+    the rules a body was read by, if its fields leave that open and it matters. Also prints the
+    fields that the prompt does not depend on: those that nothing reads, and a server's."""
 
     def __init__(self) -> None:
         self._notes: set[str] = set()
@@ -275,7 +275,7 @@ class ReadingNotes:
         self._compared = False
 
     def add(self, place: str, read: ReadBody, overrides: RequestOverrides) -> None:
-        """Says what there is to say of a body."""
+        """Prints the notes on a body that were not printed before."""
         for note in read.notes:
             self._say(place, note)
         named = (*read.ignored, *server_fields(read.body))
@@ -301,13 +301,13 @@ class ReadingNotes:
             self._say(place, f"read {RULES_IN_WORDS[read.rules]}; {hint}")
 
     def name_official(self, request: LocatedRequest) -> None:
-        """Says so where a model has a name of the official API, whose prompt is another."""
+        """Prints a note if the model has a name of the official API, whose prompt differs."""
         from dsv4.profiles.official_api import PROFILE_NAME, served_release
 
         body = None if request.read is None else request.read.body
         model = body.get("model") if isinstance(body, dict) else None
         release = served_release(model)
-        # One that says no version was read as what is served under it, and is named already.
+        # A name without a version was read as the release served under it, which has its own note.
         if release is not None and dialect_served_as(release.name) is None:
             served = f"serves {release.release} as {release.name}"
             self._say(request.place, f"the official API {served}: --profile {PROFILE_NAME}")
@@ -319,7 +319,7 @@ class ReadingNotes:
 
 
 def _bare(path: str) -> str:
-    """A place without the numbers in it."""
+    """A place without its indices."""
     return re.sub(r"\[\d+\]", "", path)
 
 
@@ -332,7 +332,7 @@ RULES_IN_WORDS = {
 def read_one_request(
     args: command_options.ConversationOptions, *, hint: str = ": choose one with --line N"
 ) -> LocatedRequest:
-    """The one conversation of a file, or that of the line which was asked for."""
+    """The one conversation of a file, or that of the requested line."""
     if getattr(args, "prompt", False):
         return request_from_prompt(args, args.file)
     name, line = input_files.input_name(args.file), args.line
@@ -349,8 +349,8 @@ def read_one_request(
 def _located_request(
     args: PromptOptions, document: FileDocument, overrides: RequestOverrides, notes: ReadingNotes
 ) -> LocatedRequest:
-    """The request of a document. With --profile, one that writes the prompt which that server makes
-    of it."""
+    """The request of a document. With --profile, the request that writes that server's prompt for
+    it."""
     server = getattr(args, "profile", None)
     profile = None if server is None else profile_option(server)
     if profile is not None and profile.dialect_of_body is not None:  # it knows its models by name
@@ -375,7 +375,7 @@ def _as_served(
 
 
 def _few_documents(read: Iterator[FileDocument], line: int | None) -> Iterator[FileDocument]:
-    """The document of a line; without one, the first two, which is enough to know."""
+    """The document of a line; without a line, the first two, which show if there are several."""
     if line is not None:
         yield from (document for document in read if document.place.endswith(f":{line}"))
         return

@@ -72,7 +72,7 @@ class CountTotals:
 
 @dataclass(frozen=True)
 class MessageCount:
-    """The tokens of a message. Those of none: BOS, effort, the header of an answer to come."""
+    """The tokens of a message. Without a message: BOS, effort, the header of an answer to come."""
 
     message: int | None
     role: str | None
@@ -82,7 +82,7 @@ class MessageCount:
 
 @dataclass(frozen=True)
 class ToolCount:
-    """The tokens of one tool's schema, and the message that it stands on."""
+    """The tokens of one tool's schema, and the message that holds it."""
 
     message: int | None
     name: str
@@ -91,8 +91,8 @@ class ToolCount:
 
 @dataclass(frozen=True)
 class PromptCount:
-    """Where the tokens of a prompt are. `release` is what was counted: a dialect, and the weights
-    behind it where a server is known to serve them."""
+    """The tokens of a prompt and of its parts. `release` is a dialect, with the weights that a
+    server runs for it, if known."""
 
     place: str
     release: str
@@ -145,7 +145,8 @@ def _role(roles: Sequence[str], index: int | None) -> str | None:
 
 
 def _by_tool(prompt: dsv4.Prompt, tokenizer: Tokenizer) -> Iterator[ToolCount]:
-    """A token belongs to the line that its last byte is in. The newline is its line's."""
+    """The tokens of each tool's line. A token belongs to the line with its last byte, a newline to
+    the line that it ends."""
     ends = list(accumulate(len(tokenizer.bytes_of(id)) for id in tokenizer.encode(prompt)))
     at = 0
     for piece in prompt.pieces:
@@ -159,7 +160,7 @@ def _by_tool(prompt: dsv4.Prompt, tokenizer: Tokenizer) -> Iterator[ToolCount]:
             start = end
 
 
-# What is printed.
+# The output.
 
 
 def _count_json(count: PromptCount) -> str:

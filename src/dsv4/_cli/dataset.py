@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True)
 class DatasetFiles:
-    """What is read, and what is written; or what is proved."""
+    """The input files, and the output file or the trainer of a proof."""
 
     files: list[str] = argument("IN", "+")
     output: str | None = option("-o", "--output", metavar="OUT", group="purpose")
@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_flag(parser: argparse.ArgumentParser, field: Field[Any]) -> None:
-    """The flag of an option. What is not given is not in the namespace."""
+    """Adds the flag of an option. A flag that is not given is not in the namespace."""
     from dsv4.dataset.dataset_options import OPTION_TYPES
     from dsv4.dataset.output_formats import TRAINERS
 
@@ -83,7 +83,7 @@ def _run(args: argparse.Namespace, options: DatasetOptions) -> int:
 
     bar = ProgressBar()
     for path in args.files:
-        read_session(path)  # says whose copy of the model's words is trained on
+        read_session(path)  # prints whose copy of the model's output is trained on
     try:
         summary = encode_files(args.files, args.output, options, watcher=bar)
     except Interrupted as interrupt:
@@ -106,7 +106,7 @@ def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-# What argparse must know of flags beside what follows from their types.
+# Details of flags for argparse that do not follow from their types.
 _OWN_DETAILS: dict[str, dict[str, Any]] = {
     "format": {"choices": ("jsonl", "jsonl.gz", "jsonl.zst", "parquet")},
     "policy": {"choices": ("assistant", "last_turn", "answers", "calls")},
@@ -116,7 +116,7 @@ _OWN_DETAILS: dict[str, dict[str, Any]] = {
 
 
 def _closing_lines(summary: Summary, output: str, options: DatasetOptions) -> Iterator[str]:
-    """The result, and what to know before training on it."""
+    """The lines with the result, and with advice to read before training on it."""
     if summary.resumed_nothing:
         yield f"{output} is finished: nothing was left to do (--overwrite does it again)"
         return

@@ -21,7 +21,7 @@ SHOWN_ROWS = 10
 
 
 def prove_files(paths: Sequence[str], flags: Mapping[str, Any]) -> int:
-    """Whether TRL trains on exactly what the files say: the command's status."""
+    """The command's status: whether TRL trains on exactly what the files say."""
     unused = sorted(flags.keys() - {"tokenizer"})
     if unused:
         raise shared.Failure(f"--prove reads a finished file: {', '.join(unused)} has no effect")
@@ -48,7 +48,7 @@ def _loaded_rows(path: str) -> list[ProvedRow]:
     from dsv4.dataset import BadLine, DatasetError
     from dsv4.dataset.trainer_proof import prove
 
-    unheard = StringIO()  # progress bars and warnings of libraries
+    unheard = StringIO()  # for progress bars and warnings of libraries
     try:
         with redirect_stdout(unheard), redirect_stderr(unheard), catch_warnings():
             simplefilter("ignore")
@@ -59,7 +59,7 @@ def _loaded_rows(path: str) -> list[ProvedRow]:
 
 
 def _shown(row: ProvedRow, tokenizer: Tokenizer, paint: shared.Paint) -> Iterator[str]:
-    """A row in colour. Where there are no colours, signs are around what is trained on."""
+    """A row in colour. Without colours, signs enclose the text that is trained on."""
     tokens = list(zip(*row.loaded, strict=True))[: len(row.written.ids)]
     count = sum(label >= 0 for _, label in tokens)
     sizes = f"{shared.plural(len(tokens), 'token')}, {count:,} trained on"

@@ -29,7 +29,7 @@ class DecodeOptions(shared.DialectOptions, shared.TokenizerOption):
 
 
 def run(args: DecodeOptions) -> int:
-    """Status 0 if the request writes the very prompt."""
+    """Status 0 if the request writes exactly the given prompt."""
     from dsv4._decode import decode
     from dsv4._decode.request_search import unescaped_prompt
     from dsv4.errors import ParseError

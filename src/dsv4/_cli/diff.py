@@ -1,4 +1,5 @@
-"""dsv4 diff: where two prompts differ and why; with --profile, what two servers write."""
+"""dsv4 diff: the place where two prompts differ and the cause; with --profile, the prompts of two
+servers."""
 
 from __future__ import annotations
 
@@ -28,16 +29,16 @@ if TYPE_CHECKING:
     from dsv4.tokens import Difference, Tokenizer
 
 
-# How many tokens are shown around the place where prompts part.
+# The number of tokens shown before and after the place where prompts differ.
 CONTEXT_TOKENS = 10
 EXCERPT_TOKENS = 16
 END_OF_PROMPT = "(ends)"
-# How many characters are shown around the place where prompts part.
+# The number of characters shown before and after the place where prompts differ.
 CONTEXT_CHARACTERS = 60
 EXCERPT_CHARACTERS = 100
 # Options that no server takes.
 _DSV4_ONLY_OPTIONS = ("mode", "effort", "tools", "keep_thinking", "task", "no_bos", "tokenizer")
-# Of a hash, or of an address that a caption has already.
+# The length of the shown part of a hash, or of an address that a caption has already.
 _IDENTITY_LENGTH = len("sha256:") + 12
 LAST_TOKEN_DIFFERS = "the last token of A takes in text that follows in B"
 SPELLED_TOKEN = "one has a special token where the other has text that spells it"
@@ -79,8 +80,8 @@ def _request_in(args: DiffOptions, path: str) -> LocatedRequest:
 
 @dataclass(frozen=True)
 class DiffSide:
-    """One of the prompts: its size, and the text from where the other has something else; the
-    `picture` that stands there, in words, where the other has another one."""
+    """One of the prompts: its size, and its text from the first difference on. `picture` describes
+    the picture there, if the other prompt has another one."""
 
     place: str
     tokens: int
@@ -95,9 +96,9 @@ class DiffSide:
 
 @dataclass(frozen=True)
 class PromptDifference:
-    """How much two prompts have in common from the start, and what ends it.
+    """The common beginning of two prompts, and the cause that ends it.
 
-    `message` and `field` are where A's first token of its own is; None where it has none.
+    `message` and `field` are the place of the first token that only A has; None if there is none.
     """
 
     a: DiffSide
@@ -152,13 +153,14 @@ def diff_prompts(a: LocatedRequest, b: LocatedRequest, tokenizer: Tokenizer) -> 
 
 
 def _picture_in_words(prompt: Prompt, index: int, tokenizer: Tokenizer) -> str:
-    """Two screenshots may have one name and one size: so this says what tells them apart, too."""
+    """A picture's caption and its hash, because two screenshots may have the same name and size."""
     name = identity(prompt.images[index])[:_IDENTITY_LENGTH]
     return f"{list(image_counts(prompt, tokenizer))[index].caption}, {name}"
 
 
 def _cause_in_order(cause: str, reverse: Difference | None) -> str:
-    """The cause, where A may be the later one of the two: what B leaves, A has rewritten."""
+    """The cause of the difference. If A is the later conversation and lost a part of B, that is the
+    cause."""
     from dsv4.tokens.prefix_difference import DROPPED, VANISHED
 
     if reverse is not None and reverse.cause in (DROPPED, VANISHED) and cause != reverse.cause:
@@ -170,7 +172,7 @@ def _excerpt(tokenizer: Tokenizer, ids: list[int], start: int) -> str:
     return tokenizer.decode(ids[start : start + EXCERPT_TOKENS])
 
 
-# What is printed.
+# The output.
 
 
 def _difference_lines(difference: PromptDifference, paint: Paint) -> Iterator[str]:
@@ -190,7 +192,7 @@ def _difference_lines(difference: PromptDifference, paint: Paint) -> Iterator[st
 
 
 def _excerpt_lines(before: str, a: str, b: str, paint: Paint) -> Iterator[str]:
-    """The text where two prompts part: what both have, then what each goes on with."""
+    """The text around the first difference: the common text, then the continuation of each."""
     yield f"both  {paint(terminal_safe(before), 'dim')}"
     yield f"A     {paint(terminal_safe(a) or END_OF_PROMPT, 'red')}"
     yield f"B     {paint(terminal_safe(b) or END_OF_PROMPT, 'green')}"
@@ -205,7 +207,7 @@ def _continuation(difference: PromptDifference) -> str:
     )
 
 
-# dsv4 diff --profile A --profile B: what two servers make of one request.
+# dsv4 diff --profile A --profile B: the prompts that two servers write for one request.
 
 
 def run_profile_diff(args: DiffOptions) -> int:

@@ -18,7 +18,7 @@ def run(args: DocsOptions) -> int:
     if args.page is None:
         write_text(None, "".join(f"{name:<20} {page_title(name)}\n" for name in doc_pages()))
         return DONE
-    # As links and error messages write it: docs/why-dsml.md#which-cause-is-it.
+    # A page may be given as links and error messages have it: docs/why-dsml.md#which-cause-is-it.
     name = args.page.partition("#")[0].removeprefix("docs/").removesuffix(".md")
     if name not in doc_pages():
         from difflib import get_close_matches

@@ -39,14 +39,14 @@ def run(args: EncodeOptions) -> int:
 
 
 def _is_on_terminal(path: str | None) -> bool:
-    """Whether a terminal shows the output, and would act on what is in it."""
+    """Whether the output goes to a terminal, which would act on control characters in it."""
     return path in (None, "-") and sys.stdout is not None and sys.stdout.isatty()
 
 
 def _encoded_value(
     request: LocatedRequest, args: EncodeOptions, tokenizer: Tokenizer | None
 ) -> Any:
-    """The prompt itself; as a value, where it is one line of many or ids are asked for."""
+    """The prompt as text; with a tokenizer, its ids, or an object with prompt, ids and spans."""
     prompt = request.encode()
     if tokenizer is None:
         return str(prompt)

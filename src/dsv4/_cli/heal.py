@@ -6,7 +6,7 @@ import argparse
 
 from dsv4._cli import serve
 
-# A port that is not the server's, which is often on this machine too.
+# Another port than the server's, which often runs on the same machine.
 HEAL = serve.GatewayCommand({"backend": "chat"}, {"strip_markup": True, "port": 8003})
 
 

@@ -1,4 +1,4 @@
-"""The command `dsv4`: finds the subcommand, runs it, and says in one line why it could not."""
+"""The command `dsv4`: finds the subcommand, runs it, and reports a failure in one line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dsv4._inputs.input_files import InputError, os_error_reason
 
 
 class CommandModule(Protocol):
-    """What the module of a command has."""
+    """The interface of the module of a command."""
 
     __name__: str
 
@@ -46,7 +46,7 @@ class OneLineParser(argparse.ArgumentParser):
         self.exit(MISUSE, terminal_safe(f"{self.prog}: {message} {hint}") + "\n")
 
     def _print_message(self, message: str, file: SupportsWrite | None = None) -> None:
-        # The inherited one says nothing when the disk is full.
+        # The inherited method does not report a full disk.
         stream = file or sys.stderr
         if message and stream is not None:
             stream.write(message)
@@ -72,16 +72,16 @@ NARROWEST = 60
 
 
 class StableFormatter(argparse.RawDescriptionHelpFormatter):
-    """Help of one form in every Python: the documentation is written from it. On a narrow terminal
-    it is as wide as that.
+    """Formats help in the same way on every Python: the documentation is written from it. On a
+    narrow terminal it is as wide as the terminal.
     """
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=28, width=_help_width())
-        self._action_max_length = 20  # so that all commands have their column in common
+        self._action_max_length = 20  # so that all commands have the same column
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
-        """Sentences are wrapped; the lines of examples, which are indented, stay as they are."""
+        """Wraps sentences. The lines of examples, which are indented, stay unchanged."""
         import textwrap
 
         lines = (
@@ -105,12 +105,12 @@ def _help_width() -> int:
     return max(NARROWEST, min(WIDEST, get_terminal_size().columns))
 
 
-# What argparse says of a word that is none of those it knows.
+# The message of argparse about a word that is not one of the choices.
 _WRONG_CHOICE = re.compile(r"invalid choice: '(.*?)' \(choose from (.*)\)", re.DOTALL)
 
 
 def _closest_choice(message: str) -> str:
-    """What somebody may have meant, where argparse complains of a choice; else nothing."""
+    """A hint at the choice that may be meant, if `message` is about a wrong choice; else empty."""
     wrong = _WRONG_CHOICE.search(message)
     return _did_you_mean(wrong[1], re.findall(r"[\w.-]+", wrong[2])) if wrong else ""
 
@@ -143,7 +143,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         _discard_output()
         return _complain_and_exit("interrupted", INTERRUPTED)
-    except BrokenPipeError:  # whoever read the output has seen enough
+    except BrokenPipeError:  # the reader of the output has closed it
         _discard_output()
         return BROKEN_PIPE
     except OSError as error:
@@ -152,7 +152,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _is_finding(error: dsv4.Error) -> bool:
-    """Whether an error speaks of the input: files and packages that are missing are misuse."""
+    """Whether an error is about the content of the input: missing files and packages are misuse."""
     if "dsv4.tokens" not in sys.modules:
         return not isinstance(error, InputError)
     from dsv4.tokens.vocabulary import TokensNotInstalled
@@ -163,7 +163,7 @@ def _is_finding(error: dsv4.Error) -> bool:
 def _run_and_flush(arguments: list[str]) -> int:
     try:
         return _run(arguments)
-    finally:  # after help too, which ends by an exception
+    finally:  # also after help, which ends with an exception
         if sys.stdout is not None:
             sys.stdout.flush()
 
@@ -193,7 +193,7 @@ def _options_of(parser: argparse.ArgumentParser, command: str) -> list[str]:
 
 
 def load_command(name: str) -> CommandModule:
-    """The module of a command, loaded when the command is asked for: help costs little."""
+    """The module of a command, loaded only for that command, so that help is fast."""
     return cast(CommandModule, import_module(f"dsv4._cli.{name}"))
 
 
@@ -204,7 +204,7 @@ def _command_options(module: CommandModule) -> type | None:
 
 
 def make_parser(whole: Iterable[str] = ()) -> argparse.ArgumentParser:
-    """Knows every command by its name, and the options of those that `whole` names."""
+    """The parser with the names of all commands, and with the options of those in `whole`."""
     parser = OneLineParser(
         prog="dsv4",
         usage="dsv4 COMMAND [options]",
@@ -248,7 +248,7 @@ def _add_command_options(command: argparse.ArgumentParser, name: str) -> None:
 
 
 def _usage(command: argparse.ArgumentParser) -> str:
-    """Short: each option is explained below it."""
+    """A short usage line: each option is explained below it."""
     return " ".join([command.prog, "[options]", *map(_operand_usage, positionals(command))])
 
 
@@ -268,7 +268,7 @@ def _sentence(help: str) -> str:
 
 
 def _use_utf8(stream: TextIO | None) -> None:
-    """A prompt is written as it is, whatever the locale says and the system does to line ends."""
+    """Makes a stream write prompts exactly, whatever the locale and the system's line ends."""
     if isinstance(stream, TextIOWrapper):
         stream.reconfigure(encoding="utf-8", errors="strict", newline="\n")
 
@@ -279,7 +279,7 @@ def _complain_and_exit(problem: str, status: int) -> int:
 
 
 def _discard_output() -> None:
-    """Python flushes stdout once more when it ends, and would complain once more."""
+    """Redirects stdout to nowhere: Python flushes it when it ends, and would fail once more."""
     if sys.stdout is not None:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())

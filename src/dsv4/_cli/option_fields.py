@@ -1,8 +1,8 @@
 """The options of a command as the fields of a dataclass: flag, kind and default in one place.
 
 The value of a flag follows from the type of its field: a `bool` is a switch, a whole number counts
-from 1 on, a `Literal` lists its choices, and a list takes a value each time that it is given. What
-it is for is in command_texts.json, by the names of the class and of the field.
+from 1 on, a `Literal` lists its choices, and a list takes a value each time that it is given. Its
+help text is in command_texts.json, by the names of the class and of the field.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ OptionsT = TypeVar("OptionsT")
 
 
 def argument(metavar: str | None = None, nargs: str | None = None) -> Any:
-    """A field that is given by its position. `nargs` is as argparse has it."""
+    """A field that is given by its position. `nargs` is as in argparse."""
     default: list[str] | None = [] if nargs == "*" else None
     return _field(default, names=(), metavar=metavar, nargs=nargs)
 
@@ -37,15 +37,15 @@ def option(
 ) -> Any:
     """A field that has a flag.
 
-    `names` are its flags, if it is not called like the field. Of those with the same `group`, only
-    one may be given. `others` are what argparse takes besides.
+    `names` are its flags, if they differ from the name of the field. Of fields with the same
+    `group`, only one may be given. `others` are further arguments of argparse.
     """
     details = {"metavar": metavar, "choices": choices, "type": type, **others}
     return _field(default, names=names or None, group=group, **details)
 
 
 def switch(*names: str, group: str = "") -> Any:
-    """A field that is true where its flag is given."""
+    """A field that is true if its flag is given."""
     return option(*names, default=False, group=group)
 
 
@@ -56,7 +56,7 @@ def _field(default: object, **metadata: object) -> Any:
 
 
 def add_options(parser: argparse.ArgumentParser, options: type) -> None:
-    """Adds what the fields of a dataclass say. Those that it inherits come after its own."""
+    """Adds the options that the fields of a dataclass define. Inherited ones come after its own."""
     kinds = get_type_hints(options)
     groups: dict[str, Any] = {"": parser}
     texts = ChainMap(*(OPTION_HELP.get(kind.__name__, {}) for kind in options.__mro__))
@@ -75,7 +75,7 @@ def add_options(parser: argparse.ArgumentParser, options: type) -> None:
 
 
 def options_of(options: type[OptionsT], args: argparse.Namespace) -> OptionsT:
-    """What was given, as a value of the dataclass."""
+    """The given options, as an instance of the dataclass."""
     return options(**{each.name: getattr(args, each.name) for each in fields(options)})  # type: ignore[arg-type]
 
 
@@ -88,7 +88,7 @@ def _own_first(options: type) -> Iterator[Field[Any]]:
 
 
 def _details(each: Field[Any], kind: Any) -> dict[str, Any]:
-    """What follows from the type and the default of a field."""
+    """The arguments of argparse that follow from the type and the default of a field."""
     kind = _without_none(kind)
     if kind is bool or each.metadata["names"] == ():
         return details_of(kind)
@@ -99,7 +99,7 @@ def _details(each: Field[Any], kind: Any) -> dict[str, Any]:
 
 
 def details_of(kind: Any) -> dict[str, Any]:
-    """What argparse must know of an option whose value is of a type."""
+    """The arguments of argparse for an option with values of a type."""
     kind = _without_none(kind)
     if kind is bool:
         return {"action": "store_true"}

@@ -94,13 +94,13 @@ def _mention_repairs(message: dsv4.Message) -> None:
 # --explain.
 
 
-# Nothing had to be repaired, so any parser would have read it.
+# For markup without repairs, which any parser would have read.
 SHOWN_AS_TEXT = (
     "If you saw this in an answer: the markup is well-formed, and the server did not parse it.\n"
     "`dsv4 docs why-dsml` says what to do.\n"
 )
 
-# Its calls come after no reasoning, so two of the repairs are not the model's.
+# For calls without the end of reasoning: two of the repairs are not due to the model.
 READ_AS_REASONING = (
     f"There are calls and no {THINK_END}: this looks like an answer's text, "
     "which --mode chat reads.\n"
@@ -122,7 +122,7 @@ def explanation_lines(text: str, message: dsv4.Message, paint: Paint) -> Iterato
 
 
 def _marked_text(text: str, repairs: Sequence[dsv4.Diagnostic], paint: Paint) -> Iterator[str]:
-    """The text. A repair inside another's text has its number only."""
+    """The text with its repairs marked. A repair inside another one has its number only."""
     at = 0
     for number, repair in enumerate(repairs, 1):
         start, end = max(repair.start, at), max(repair.end, at)

@@ -7,7 +7,7 @@ import threading
 
 from dsv4._cli import serve
 
-# A port that is not the server's: both may run.
+# Another port than the server's, so that both may run.
 PLAYGROUND = serve.GatewayCommand(
     {"playground": True},
     {"port": 8004},
@@ -32,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _open_browser(url: str) -> None:
-    """Opens the page, beside the server: some browsers return only when they are closed."""
+    """Opens the page without waiting: some browsers return only when they are closed."""
     import webbrowser
 
     address = f"{url}/playground/"

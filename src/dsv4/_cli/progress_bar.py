@@ -17,7 +17,7 @@ CELLS = 24
 
 
 class ProgressBar(Watcher):
-    """Drawn on stderr, if that is a terminal. Bad lines are always printed."""
+    """A bar on stderr, if that is a terminal. Bad lines are always printed."""
 
     def __init__(self) -> None:
         self._sizes: Sequence[int] | None = None
@@ -45,7 +45,7 @@ class ProgressBar(Watcher):
             self._put("\r\x1b[K")
 
     def say(self, line: str) -> None:
-        """Prints a line, which stays."""
+        """Prints a line that the bar does not overwrite."""
         if self._stream is not None:
             self.end()
             self._put(f"{line}\n")

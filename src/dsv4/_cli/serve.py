@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GatewayCommand:
-    """A command that starts the gateway: the settings that it decides, its own defaults, and the
-    settings that its help lists (none: all)."""
+    """A command that starts the gateway: the settings that it fixes, its own defaults, and the
+    settings that its help lists (empty: all)."""
 
     fixed: Mapping[str, Any] = field(default_factory=dict)
     defaults: Mapping[str, Any] = field(default_factory=dict)
     visible: tuple[str, ...] = ()
-    opens_page: bool = False  # it is started for the playground
+    opens_page: bool = False  # whether it is started for the playground
 
 
 SERVE = GatewayCommand()
@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser, command: GatewayCommand = SER
         parser.add_argument(option, action="store_true", help=hidden)
 
 
-# What is printed in place of serving.
+# Flags that print something instead of serving.
 _QUESTIONS = {
     "--print-config": "print the settings as TOML, and exit",
     "--explain-adaptations": "print how requests are adapted to the chat server, and exit",
@@ -95,7 +95,7 @@ def _run(
 
 
 def _hashed_key() -> str:
-    """A key from standard input, or from whoever sits there, as a hash."""
+    """The hash of a key, which is read from standard input, or asked for on a terminal."""
     from dsv4.serve.access.api_keys import hashed_key
 
     key = (getpass("API key: ") if sys.stdin.isatty() else sys.stdin.readline()).strip()
@@ -105,7 +105,7 @@ def _hashed_key() -> str:
 
 
 def _explained(settings: Settings) -> str:
-    """The table of adaptations for the server of the settings, which is not asked."""
+    """The table of adaptations for the server of the settings, to which no request is sent."""
     from dsv4._format.dialects import dialect_named
     from dsv4.serve.heal.adaptations import adapted_server, check_ids, explanation, server_kind
 

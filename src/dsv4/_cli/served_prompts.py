@@ -1,4 +1,4 @@
-"""With --profile: requests that write the prompts which a server makes of them."""
+"""Requests for --profile, which write the same prompt as a server does."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from dsv4.profiles.text_shields import shielded
 def served_request(
     profile: Profile, place: str, value: object, dialect: str | None
 ) -> tuple[dsv4.Request, str | None]:
-    """A request that writes what a server makes of a value in a file, and the weights behind it
-    where they are known. Without a `dialect`, the server tells that of its model."""
+    """A request that writes the server's prompt for a value in a file, and the weights that the
+    server runs, if known. Without a `dialect`, the server's dialect of the model is used."""
     try:
         body = as_object(value)
         dialect = profile.own_dialect(dialect, body)
-        # What a text spells is no token there, and must not be taken for one when it is read.
+        # Text that spells a token is not a token there, and must not be decoded as one.
         text = render(
             body if profile.special_text_acts else shielded(body), profile, dialect=dialect
         )

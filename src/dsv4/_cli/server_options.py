@@ -1,4 +1,4 @@
-"""What commands need that send requests to a server: its key, and leave to send them."""
+"""Options of commands that send requests to a server: its key, and permission to send them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ KEY_VARIABLE = "DSV4_VERIFY_KEY"
 
 
 def server_key(paths: list[str], number: int, *, alone: bool) -> str:
-    """The key of the server with this number. No key goes to another server: the variable is for
-    one that is alone."""
+    """The key of the server with this number. No key is sent to another server: the environment
+    variable is used only for a single server."""
     if number < len(paths):
         key = "" if paths[number] == "-" else read_option_file(paths[number], "--key-file")
     else:
@@ -34,7 +34,7 @@ def read_option_file(path: str, option: str) -> str:
 
 
 def ask_first(budget: str, yes: bool) -> None:
-    """The budget comes first. Without a terminal there is nobody to ask."""
+    """Prints the budget, and asks whether to go on. Without a terminal, `yes` is required."""
     if sys.stderr is not None:
         print(budget, file=sys.stderr)
     if yes:

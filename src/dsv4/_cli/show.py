@@ -47,7 +47,8 @@ def run(args: ShowOptions) -> int:
 
 
 def _resolve_mask(args: ShowOptions) -> None:
-    """The word after --mask is a policy, or already the file: `dsv4 show --mask FILE`."""
+    """Resolves the word after --mask: a policy, or already the file, as in
+    `dsv4 show --mask FILE`."""
     from dsv4.tokens.masks import POLICIES
 
     if args.mask is None or args.mask in POLICIES:

@@ -19,7 +19,7 @@ class SpecialOptions(DialectOptions):
 def run(args: SpecialOptions) -> int:
     from dsv4._format import tokens
 
-    constants = reversed(list(vars(tokens).items()))  # of two with one spelling, the first names it
+    constants = reversed(list(vars(tokens).items()))  # of two with one spelling, the first is used
     names = {str(token): name for name, token in constants if token.__class__ is dsv4.Special}
     dialect = dsv4.DIALECTS[dialect_option(args) or "v4"]
     rows = [(names[token].lower(), str(token), token.id) for token in dialect.special_tokens]

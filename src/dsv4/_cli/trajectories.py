@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dsv4.trajectories import Exported
 
 GATEWAY = "http://127.0.0.1:8000"
-# Where the key of a gateway is looked for: a command line is for everybody to read.
+# The variable with the key of a gateway: other users can read a command line.
 KEY_VARIABLE = "DSV4_KEY"
 
 

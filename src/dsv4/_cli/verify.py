@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 SECONDS = 60
 PARALLEL = 4
-# Whatever ends a process, what was measured is reported.
+# The signals after which the measurements so far are still reported.
 SIGNALS = ("SIGTERM", "SIGHUP")
 
 
@@ -96,7 +96,7 @@ def _print_matrix() -> int:
     return DONE
 
 
-# Where reports come from.
+# Making and loading reports.
 
 
 def _mode(args: VerifyOptions) -> RunMode:
@@ -104,7 +104,7 @@ def _mode(args: VerifyOptions) -> RunMode:
 
 
 def _measured(args: VerifyOptions, url: str, number: int = 0) -> Report:
-    """The report of a server, which is the one with this number."""
+    """The report of the server with this number."""
     from dsv4.verify import run as verify
     from dsv4.verify.runner import planned
 
@@ -140,7 +140,7 @@ def _measured(args: VerifyOptions, url: str, number: int = 0) -> Report:
 
 
 def _end_as_interrupted() -> None:
-    """Has signals end a run as Ctrl-C does: with the report of what was done."""
+    """Makes signals end a run as Ctrl-C does: with a report of the finished part."""
 
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
@@ -237,7 +237,7 @@ def _vendors_json(reports: dict[str, Report | str]) -> str:
     return json.dumps(values, ensure_ascii=False, indent=2) + "\n"
 
 
-# What becomes of a report.
+# Printing, saving and comparing reports.
 
 
 def _finish(args: VerifyOptions, report: Report) -> int:

@@ -1,4 +1,4 @@
-"""dsv4 why: what a pasted thing is, what is wrong with it, who did it, and what fixes it."""
+"""dsv4 why: says what a pasted thing is, what is wrong with it, the cause, and the fix."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def run(args: WhyOptions) -> int:
 
 
 def _verdict(words: list[str]) -> WhyVerdict:
-    """Of a file, of stdin, or of the words themselves."""
+    """The verdict on a file, on stdin, or on the words themselves."""
     if words in ([], ["-"]):
         with open_input(None) as file:
             return why(file.read())
