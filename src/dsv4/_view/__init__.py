@@ -1,1 +1,1 @@
-"""Prompts as people look at them: rows first, then terminal text or HTML."""
+"""Prompts in a form for people to read: rows first, then terminal text or HTML."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import unicodedata
 
-# They have no form of their own, and are part of that of their neighbours.
+# Joiners are invisible themselves, and change the form of their neighbours.
 _JOINERS = "\u200c\u200d"
 
 
 def width_of(text: str) -> int:
-    """How many columns a text takes."""
+    """The number of columns that a text takes."""
     return len(text) if text.isascii() else sum(map(_char_width, text))
 
 
@@ -25,7 +25,7 @@ def terminal_safe(text: str) -> str:
 
 
 def terminal_safe_lines(text: str) -> str:
-    """The same for a text of several lines."""
+    """Text from outside on several lines, each as `terminal_safe` returns it."""
     return "\n".join(map(terminal_safe, text.split("\n")))
 
 
@@ -35,7 +35,7 @@ def is_displayable(char: str) -> bool:
 
 
 def visible_character(char: str) -> str:
-    """A character as a terminal can show it: what has no form of its own gets one."""
+    """A character as a terminal can show it: an invisible one is replaced by a symbol."""
     code = ord(char)
     if is_displayable(char):
         return char

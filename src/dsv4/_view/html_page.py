@@ -1,7 +1,7 @@
 """A view as HTML that needs no other file. Everything from outside is escaped.
 
-The whole prompt is one run of inline text. Whatever is added for the eye is drawn by the style
-sheet or cannot be selected, so copying any part of the page gives exactly that part of the prompt.
+The whole prompt is one run of inline text. All decoration is drawn by the style sheet or cannot be
+selected, so copying any part of the page gives exactly that part of the prompt.
 Every text has a contrast of at least 4.5 (WCAG AA); tests/browser measures it.
 """
 
@@ -18,19 +18,19 @@ PAGE_STYLE = read_style("page_frame")
 STYLE = read_style("prompt_view")
 
 
-# Nothing is loaded, and nothing runs, whatever the conversation says.
+# The page loads nothing and runs no script, whatever the conversation contains.
 _CONTENT_SECURITY_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-# A list of messages is of use where there are more than fit on a screen.
+# A list of messages is useful if there are more than fit on a screen.
 MIN_MESSAGES_FOR_LIST = 4
 
 
 def html_page(view: View, title: str, unfold: bool) -> str:
-    """A page of its own."""
+    """A complete page."""
     return "".join(_page(view, escape(title), unfold))
 
 
 def html_fragment(prompt: Prompt) -> str:
-    """A part of somebody else's page, such as a notebook. Its styles apply to this part only."""
+    """A part of another page, such as a notebook. Its styles apply to this part only."""
     body = "".join(_body(view_of(prompt), unfold=False, place=f"p{id(prompt):x}-"))
     return f'<style>{STYLE}</style><div class="dsv4">{body}</div>'
 
@@ -46,7 +46,7 @@ def _page(view: View, title: str, unfold: bool) -> Iterator[str]:
 
 
 def _body(view: View, unfold: bool, place: str) -> Iterator[str]:
-    """`place` makes the anchors of this view its own."""
+    """The content of a page. `place` makes the anchors of this view unique."""
     yield f'<p class="total">{escape(view.total)}</p>'
     yield from _list(view.rows, place)
     yield '<pre class="prompt">'
@@ -60,7 +60,7 @@ def _body(view: View, unfold: bool, place: str) -> Iterator[str]:
 
 
 def _list(rows: Iterable[ViewRow], place: str) -> Iterator[str]:
-    """The messages, each a link to where it begins."""
+    """The list of messages, each a link to its beginning."""
     roles = {row.message: row.role for row in rows if row.message is not None}
     if len(roles) < MIN_MESSAGES_FOR_LIST:
         return
@@ -85,7 +85,7 @@ def _row(row: ViewRow, opens: bool, unfold: bool, id: str, place: str) -> Iterat
 
 
 def _image(caption: str, thumbnail: str) -> str:
-    """What is known of an image, and the picture if there is one."""
+    """The caption of an image, and the picture if there is one."""
     drawn = f'<img src="{thumbnail}" alt="{escape(caption)}">' if thumbnail else ""
     return f'<i class="note image">{escape(caption)}</i>{drawn}'
 
@@ -97,7 +97,7 @@ def _classes(row: ViewRow, opens: bool) -> str:
 
 
 def _label(row: ViewRow, opens: bool, place: str) -> str:
-    """What stands in the margin."""
+    """The label of a row in the margin."""
     number = "–" if row.message is None else str(row.message)
     anchor = f' id="{place}m{row.message}"' if opens and row.message is not None else ""
     role = f'<span class="{row.role}">{row.role}</span>'
@@ -107,7 +107,7 @@ def _label(row: ViewRow, opens: bool, place: str) -> str:
 
 
 def _fold(summary: str, text: str, unfold: bool, id: str) -> Iterator[str]:
-    """Text that shows when a box is ticked: that needs no script, and stays in the line."""
+    """Text that is shown when a box is ticked, which needs no script and keeps it inline."""
     state = " checked" if unfold else ""
     yield f'<input type="checkbox" class="fold" id="f{id}"{state}>'
     yield f'<label class="fold" for="f{id}">{escape(summary)}</label>'
@@ -126,7 +126,7 @@ def _segment(segment: Segment) -> str:
 
 
 def css_classes_and_text(segment: Segment) -> tuple[str, str]:
-    """The classes and the text of a segment. White space stays what it is: the style shows it."""
+    """The classes and the text of a segment. White space is unchanged: the style shows it."""
     text, style, original = segment
     if original == "\n":
         return "newline", original

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ImageCount(NamedTuple):
-    """What an image of a prompt takes. Size, cells and tokens are None where they are not known."""
+    """The size of an image in a prompt. Size, cells and tokens are None if they are unknown."""
 
     message: int | None
     name: str
@@ -26,11 +26,11 @@ class ImageCount(NamedTuple):
     columns: int | None = None
     rows: int | None = None
     tokens: int | None = None
-    # The picture itself as an address, for a page; empty where it is not there, or too large.
+    # The picture itself as an address, for a page; empty if it is missing or too large.
     thumbnail: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """All but the picture."""
+        """All fields but the picture."""
         return {name: value for name, value in self._asdict().items() if name != "thumbnail"}
 
     @property
@@ -43,7 +43,7 @@ class ImageCount(NamedTuple):
 
 
 def image_counts(prompt: Prompt, tokenizer: Tokenizer | None) -> Iterator[ImageCount]:
-    """The images of a prompt, in its order."""
+    """The images of a prompt, in their order in it."""
     if not prompt.images:
         return
     places = [piece for piece in prompt.pieces if piece.special and piece.field == "image"]
@@ -52,7 +52,7 @@ def image_counts(prompt: Prompt, tokenizer: Tokenizer | None) -> Iterator[ImageC
     counts: Iterable[int | None]
     if tokenizer is not None:
         counts = tokenizer.image_tokens(prompt)
-    else:  # of a dialect in which they do not depend on the tokens before
+    else:  # known only in a dialect in which they do not depend on the tokens before
         is_known = rule is not None and not rule.pairs_rows
         counts = (grid.tokens if grid and is_known else None for grid in grids)
     pictures = zip(places, prompt.images, grids, counts, strict=True)
@@ -67,7 +67,7 @@ def image_counts(prompt: Prompt, tokenizer: Tokenizer | None) -> Iterator[ImageC
 
 # Larger pictures would make a page too large.
 _MOST_BYTES = 4 << 20
-# What every browser shows, and what runs no script.
+# Formats that every browser shows, and that cannot run scripts.
 _SHOWN_TYPES = ("PNG", "JPEG", "GIF", "WebP")
 
 
@@ -83,7 +83,7 @@ def _thumbnail(record: Any) -> str:
 
 
 def _name(record: Any) -> str:
-    """The last part of an address, which is the name of a file as a rule."""
+    """The last part of an address, which is usually the name of a file."""
     address = maybe_address(record)
     try:
         return unquote(urlsplit(address or "").path).rstrip("/").rpartition("/")[2]

@@ -1,5 +1,5 @@
-"""A session for the eye: its turns one after the other, what was sampled in colour, the shades of
-log-probabilities, where chains break and why. For a terminal, and as HTML that needs no other file.
+"""A session to look at: its turns in order, sampled text in colour, log-probabilities as shades,
+the places where chains break and the causes. For a terminal, and as HTML without other files.
 """
 
 from __future__ import annotations
@@ -15,21 +15,22 @@ from dsv4._view.style_files import read_style
 
 # Ids -> text.
 Decode = Callable[[Sequence[int]], str]
-# How sure the model was, as five shades: a token belongs to the first whose bound it is above.
+# The bounds of five shades for the model's certainty: a token has the first shade whose bound its
+# log-probability is above.
 SHADES = (-0.1, -0.7, -2.3, -4.6)
-# The same on a terminal, from its calmest green to red; and what is not trained on.
+# The shades on a terminal, from green to red; and text that is not trained on, or not sampled.
 _SHADE_CODES = {
     **{str(n): code for n, code in enumerate(("32", "92", "93", "33", "31"))},
     **{"untrained": "35", "written": "90"},
 }
 _NOTE, _HEAD = "3;33", "1"
-# Of a long prompt, so many characters are shown at each end unless all are asked for.
+# The number of characters shown at each end of a long prompt, unless all of it is requested.
 _SHOWN = 300
 
 
 class ShownTurn(NamedTuple):
-    """A turn: the number of its trajectory, its call, what is known of it, remarks on it, and its
-    tokens in runs of one shade."""
+    """A turn: the number of its trajectory, its call, facts about it, remarks on it, and its tokens
+    in runs of one shade."""
 
     trajectory: int
     call: str
@@ -39,14 +40,14 @@ class ShownTurn(NamedTuple):
 
 
 class ShownSession(NamedTuple):
-    """Every turn once, in the order of the trajectories, and the remarks on none of them."""
+    """Every turn once, in the order of the trajectories, and the remarks that concern no turn."""
 
     turns: list[ShownTurn]
     notes: list[Mapping[str, Any]]
 
 
 def shown_session(session: Mapping[str, Any], decode: Decode) -> ShownSession:
-    """What there is to show: turns that trajectories share come where they are first."""
+    """The turns and remarks to show. Turns that trajectories share are listed in the first one."""
     notes: dict[str | None, list[Mapping[str, Any]]] = {}
     for note in session["notes"]:
         notes.setdefault(note["call"], []).append(note)

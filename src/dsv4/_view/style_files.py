@@ -1,4 +1,4 @@
-"""How pages and terminals look: style sheets and colours, in files beside this module."""
+"""The look of pages and terminals: style sheets and colours, in files beside this module."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from dsv4._format.texts import read_table, read_text
 
 
 def read_style(name: str) -> str:
-    """A style sheet as it goes into a page, on lines of its own."""
+    """A style sheet as it is put into a page, on lines of its own."""
     return f"\n{read_text(f'{name}.css', __file__)}"
 
 
-# By the kind of a segment: codes of terminals, which have these colours in a shade that suits their
-# background.
+# The colour codes by the kind of a segment. Terminals show these colours in a shade that suits
+# their background.
 ANSI_CODES: dict[str, str] = read_table("colours", __file__)

@@ -9,15 +9,15 @@ from dsv4._view.characters import width_of
 from dsv4._view.style_files import ANSI_CODES
 from dsv4._view.view_rows import Line, Segment, View, ViewRow, folded_row
 
-# Where there are no colours, signs say what they would.
+# Signs around a segment, used instead of colours.
 SIGNS = {"flag": ("!!", "!!"), **dict.fromkeys([s for s in ANSI_CODES if "pill" in s], ("⟦", "⟧"))}
 
-# In a narrower terminal, lines are longer than it is wide.
+# The least number of columns for text: in a narrower terminal, lines are too long.
 LEAST_ROOM = 20
 
 
 def ansi_lines(lines: Iterable[Line], color: bool) -> Iterator[str]:
-    """The lines for a terminal, in the colours of its styles or in none."""
+    """The lines for a terminal, in the colours of their styles or in none."""
     for line in lines:
         parts = (
             in_style(segment.text, segment.style) if color else segment.text for segment in line
@@ -30,7 +30,7 @@ def in_style(text: str, style: str) -> str:
 
 
 def terminal_lines(view: View, width: int, unfold: bool, signs: bool) -> Iterator[Line]:
-    """The view in lines of at most this many columns. `signs` stand in for colours."""
+    """The view in lines of at most `width` columns. `signs` are used instead of colours."""
     margin = _Margin(view.rows, width)
     message: int | None = -1
     for row in view.rows:
@@ -52,7 +52,7 @@ def _closing(view: View) -> Iterator[tuple[str, str]]:
 
 
 class _Margin:
-    """Beside the text: a message's index and role, a field, its tokens."""
+    """The margin beside the text: a message's index and role, a field, its tokens."""
 
     def __init__(self, rows: Sequence[ViewRow], width: int) -> None:
         self._names = max((len(_name(row)) for row in rows), default=0)
@@ -66,7 +66,7 @@ class _Margin:
         return self._columns(_name(row) if opens else "", row.field, _count(row), _bar(row))
 
     def below(self, row: ViewRow) -> Line:
-        """Beside all lines of a row but its first."""
+        """The margin of all lines of a row but its first."""
         return self._columns("", "", "", _bar(row))
 
     def _columns(self, name: str, field: str, count: str, bar: str) -> Line:
@@ -108,7 +108,7 @@ def _shown_lines(row: ViewRow, unfold: bool) -> Iterator[Line]:
 
 
 def _marked(line: Line, signs: bool) -> Iterator[Segment]:
-    """Pills with room around their text, or signs."""
+    """A line with space around the text of pills, or with signs."""
     for segment in line:
         text, style, _ = segment
         if signs and style in SIGNS:
@@ -137,13 +137,14 @@ def _wrapped(line: Iterator[Segment], width: int) -> Iterator[Line]:
 
 
 def _needed(unit: Segment) -> str:
-    """What must have room: the space after a word may be left out where a line ends, but not that
-    of a pill, which has a colour."""
+    """The part of a unit that must fit: at the end of a line, the space after a word may be left
+    out, but not that of a pill, which has a colour."""
     return unit.text if unit.style.startswith("pill") else unit.text.rstrip(" ")
 
 
 def _units(line: Iterator[Segment], width: int) -> Iterator[Segment]:
-    """What stays together: words, and special tokens. What is too long is cut."""
+    """The units that are not split between lines: words, and special tokens. Only units that are
+    too long are cut."""
     for text, style, _ in line:
         whole = style == "flag" or style.startswith("pill")
         for word in [text] if whole else _WORDS.findall(text):
@@ -152,7 +153,7 @@ def _units(line: Iterator[Segment], width: int) -> Iterator[Segment]:
 
 
 def _cut(word: str, width: int) -> Iterator[str]:
-    """A word in parts that have room; a character that has none is a part by itself."""
+    """A word in parts that fit; a character that does not fit is a part by itself."""
     if width_of(word) <= width:
         yield word
         return

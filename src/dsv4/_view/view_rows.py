@@ -1,8 +1,8 @@
 """A prompt in rows, before it is written for a terminal or a page.
 
-A row is one field of one message: what stands in the margin, and lines of styled segments. What the
-prompt leaves out is a row too, a ghost. No segment contains anything that a terminal or a browser
-would act on; where a sign stands for a character, the segment says for which.
+A row is one field of one message: its facts for the margin, and lines of styled segments. Text that
+the prompt leaves out is a row too, a ghost. No segment contains anything that a terminal or a
+browser would act on; a segment with a sign in place of a character also has the character.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from dsv4.tokens import Tokenizer
 
 
-# How a prompt ends, in words: what the model does from there on.
+# The end of a prompt in words: what the model does from there on.
 
 
 class EndingSummary(NamedTuple):
-    """Whether there is something to generate, and what."""
+    """Whether there is something to generate, and a sentence about it."""
 
     generates: bool
     words: str
@@ -54,7 +54,7 @@ def describe_ending(prompt: Prompt) -> EndingSummary:
 
 
 class Segment(NamedTuple):
-    """Text in a style. `original` is what it stands for, where that is something else."""
+    """Text in a style. `original` is the text of the prompt that it stands for, if that differs."""
 
     text: str
     style: str
@@ -67,10 +67,9 @@ Line: TypeAlias = tuple[Segment, ...]
 class ViewRow(NamedTuple):
     """A field of a message.
 
-    `summary` is a line that may stand for all others, `note` something to know about the row.
-    `images` are those in the row.
-    `ghost` says of what is not in the prompt why it is not. `trained` is how much of it a model
-    would learn from: None where nobody asked.
+    `summary` is a line that may replace all others, `note` a remark on the row. `images` are those
+    in the row. `ghost` is the reason why the row is not in the prompt, None if it is. `trained`
+    says whether any of it is trained on, None without a training mask.
     """
 
     message: int | None
@@ -91,7 +90,7 @@ class View(NamedTuple):
     total: str
 
 
-# A row of the prompt: message and field.
+# The key of a row of the prompt: message and field.
 _Key: TypeAlias = tuple[int | None, str]
 
 # Parts of a user's turn that are shown as one field.
@@ -108,9 +107,9 @@ def view_of(
 ) -> View:
     """A prompt in rows.
 
-    Without its messages, roles are taken from the prompt, and there are no ghosts. Without a
-    tokenizer, rows have no counts. `policy` is a training mask: rows then say whether they are
-    trained.
+    Without its `messages`, roles are taken from the prompt, and there are no ghosts. Without a
+    `tokenizer`, rows have no counts. `policy` is a training mask: rows then say whether they are
+    trained on.
     """
     counts = None if tokenizer is None else _Counts(tokenizer, prompt)
     roles = roles_in(prompt) if messages is None else _roles(messages)
@@ -126,7 +125,7 @@ def view_of(
 
 
 class _Counts:
-    """How many tokens each row has. Spans come in the order of the rows; some rows have none."""
+    """The number of tokens of each row. Spans are in the order of the rows; some rows have none."""
 
     def __init__(self, tokenizer: Tokenizer, prompt: Prompt) -> None:
         self._spans = tokenizer.counted(prompt).spans()
@@ -146,7 +145,7 @@ class _Counts:
 
 
 class _TrainedOn:
-    """What a training mask says of pieces."""
+    """Whether a training mask trains on pieces."""
 
     def __init__(self, prompt: Prompt, policy: str | None) -> None:
         self.policy = policy
@@ -189,7 +188,7 @@ def _flagged(prompt: Prompt) -> Iterator[Piece]:
             cuts = [start, *borders[first:last], end]
             for n, (a, b) in enumerate(pairwise(cuts), first):
                 text = piece.text[a - start : b - start]
-                # After an odd number of borders it is inside a place.
+                # After an odd number of borders, the text is inside a place.
                 yield piece._replace(text=text, origin=_FLAG if n % 2 else piece.origin)
         start = end
 
@@ -216,13 +215,13 @@ def roles_in(prompt: Prompt) -> dict[int, str]:
 
 
 def _role_of(piece: Piece, opening: Mapping[str, str]) -> str | None:
-    """The role that a piece gives away."""
+    """The role of its message that a piece shows, if any."""
     if piece.origin == "model":
         return "assistant"
     return opening.get(piece.text) if piece.special else _PARTS.get(piece.field)
 
 
-# What joins a user's turn has one of these parts.
+# The fields of messages that join a user's turn.
 _PARTS = {"tool_result": "tool", "separator": "user"}
 
 
@@ -265,7 +264,7 @@ MOVED = "moved: results follow the order of their calls"
 
 
 def _with_moves(rows: Sequence[ViewRow]) -> Iterator[ViewRow]:
-    """Results that stand in another order than in the conversation say so."""
+    """The rows, with a note on results whose order differs from the conversation's."""
     contents = (row.message for row in rows if row.field == "content")
     order = [message for message in dict.fromkeys(contents) if message is not None]
     moved = {a for a, b in zip(order, sorted(order), strict=True) if a != b}
@@ -277,7 +276,7 @@ def _with_moves(rows: Sequence[ViewRow]) -> Iterator[ViewRow]:
             yield row
 
 
-# Ghosts: what the conversation has and the prompt does not.
+# Ghosts: fields that the conversation has and the prompt does not.
 
 _REASONS = {
     "old_reasoning": "dropped: reasoning before the last user turn is left out",
@@ -303,7 +302,8 @@ def _with_ghosts(
 
 
 def _comes_before(ghost: ViewRow, row: ViewRow) -> bool:
-    """A ghost stands where it would be: reasoning before the answer, all else after its message."""
+    """Whether a ghost is shown before a row: reasoning before the answer, all else after its
+    message."""
     if row.message is None or ghost.message is None:
         return False
     if ghost.field in ("reasoning", "reasoning_content") and row.field != "header":
@@ -332,14 +332,14 @@ def _as_text(value: object) -> str:
         return f"a value of type {type(value).__name__}"
 
 
-# Pieces -> segments. A segment that ends a line is a newline made visible.
+# Pieces -> segments. A line ends with a segment that makes the newline visible.
 
 _NEWLINE = Segment("⏎", "space", "\n")
 
 
 @lru_cache
 def _pills(dialect: Dialect) -> Mapping[str, str]:
-    """The styles of special tokens, but those between turns."""
+    """The styles of special tokens, except those between turns."""
     own = dialect.tokens
     return {
         **dict.fromkeys((own.bos, own.eos, dialect.tags.dsml), "pill-frame"),
@@ -375,7 +375,7 @@ _SPACES = re.compile(r"(^ +| +$| {2,})")
 
 
 def _visible(text: str, style: str) -> Iterator[Segment]:
-    """A line in segments, with its white space and control characters to be seen."""
+    """A line in segments, with its white space and control characters made visible."""
     for part in _SPACES.split(text):
         if part.isspace() and part.strip(" ") == "":
             yield Segment("·" * len(part), "space", part)
@@ -396,7 +396,7 @@ def _printable(text: str, style: str) -> Iterator[Segment]:
 
 
 def _form(char: str) -> str:
-    """Tabs stand alone: a page has them as they are."""
+    """The form of a character. Tabs have their own, because a page shows them unchanged."""
     return "tab" if char == "\t" else "shown" if is_displayable(char) else "hidden"
 
 
@@ -411,10 +411,10 @@ def _lines(segments: Iterable[Segment]) -> tuple[Line, ...]:
     return tuple(map(tuple, lines))
 
 
-# Texts that are too long to be shown whole: how they begin, and what is left.
+# Texts that are too long to be shown whole, as a beginning and a rest.
 
 
-# A text of more lines, or of more characters, is shown by its beginning.
+# Of a text with more lines, or with more characters, only the beginning is shown.
 MOST_LINES = 16
 MOST_CHARACTERS = 3_000
 HEAD_LINES = 8
@@ -422,8 +422,8 @@ HEAD_CHARACTERS = 1_200
 
 
 class FoldedRow(NamedTuple):
-    """The beginning of a row and the rest of it, which may begin in the middle of a line, and what
-    is said of the rest: None where all of the row is its beginning."""
+    """The beginning of a row, the rest, which may begin in the middle of a line, and a summary of
+    the rest: None if the beginning is the whole row."""
 
     head: tuple[Line, ...]
     rest: tuple[Line, ...] = ()
@@ -431,7 +431,7 @@ class FoldedRow(NamedTuple):
 
 
 def folded_row(row: ViewRow) -> FoldedRow:
-    """A row in two, where its beginning is enough."""
+    """A row divided into beginning and rest, if it is long."""
     if row.summary is not None:
         return FoldedRow((), row.lines, row.summary)
     characters = sum(map(_line_size, row.lines))
@@ -456,7 +456,7 @@ def _line_size(line: Line) -> int:
 
 
 def _cut_line(line: Line, room: int) -> tuple[Line, Line]:
-    """A line in two, the first of this many characters. Only plain text is cut inside."""
+    """A line in two parts, the first of at most `room` characters. Only plain text is cut."""
     for n, segment in enumerate(line):
         if len(segment.text) > room:
             if segment.original is not None or segment.style.startswith("pill"):
