@@ -1,7 +1,7 @@
-"""The playground: what a page shows of prompts, caches and completions, as functions of JSON.
+"""The playground: functions of JSON that compute a page's views of prompts, caches and completions.
 
-JSON in, JSON out; no input or output, no HTTP: `page_functions.py` is the table of them, `serve`
-mounts it, and `page/` holds the files that a browser loads. What is computed here is what the
-commands print (`dsv4 show`, `diff`, `parse --explain`), by the same code, so the two cannot
-disagree.
+The functions take and return JSON, and do no input or output and no HTTP: `page_functions.py` is
+the table of them, `serve` mounts it, and `page/` holds the files that a browser loads. The results
+are those that the commands print (`dsv4 show`, `diff`, `parse --explain`), computed by the same
+code, so the two cannot disagree.
 """

@@ -1,9 +1,9 @@
 """The Cache view: how much of each prompt of a conversation an engine has already computed, and why
 not more.
 
-When an engine has answered, its cache holds the prompt and what it wrote. The next prompt costs
-whatever does not begin like that. Whether it does depends on the client too: `VARIANTS` are
-clients that do not send back what the model wrote.
+When an engine has answered, its cache holds the prompt and the completion. Of the next prompt, only
+the common beginning with these is free. The client may shorten it: `VARIANTS` are clients that do
+not send back exactly what the model wrote.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ Change: TypeAlias = Callable[[MessageFields], MessageFields]
 
 
 class CachedTurn(NamedTuple):
-    """A prompt of a conversation, beside what the engine held before it.
+    """A prompt of a conversation, compared with the text that the engine's cache held before it.
 
-    `answer` is the index of the message that answers it, None for the last. `size` is its tokens,
-    `before` those of the prompt before it, `held` those of what the engine held, `reused` how many
-    of these it begins with. Where that is not all, `message` and `field` say what stands there, and
-    `cause` why.
+    `answer` is the index of the message that answers it, None for the last. `size` is the number of
+    its tokens, `before` that of the prompt before it, `held` that of the tokens in the cache,
+    `reused` that of the tokens it shares with the beginning of the cache. If these are not all,
+    `message` and `field` are the place of the first difference, and `cause` is the reason for it.
     """
 
     answer: int | None
@@ -54,14 +54,14 @@ class CachedTurn(NamedTuple):
 
 
 def view_cache(body: Mapping[str, Any], context: PlaygroundContext) -> dict[str, Any]:
-    """The turns of a conversation as one client sends it, and what all clients cost."""
+    """The turns of a conversation as one client sends it, and the costs of all clients."""
     page = PageRequest.from_body(body, context)
     chosen = choice_field(body, "variant", tuple(VARIANTS), AS_SENT)
     side = own_side(page)
     request = page.request(page.source.value)
     tokenizer, problem = tokenizer_for(context.tokenizer, side.prompt)
     meter = PromptMeter(tokenizer)
-    # Causes are looked for where they are shown: that takes longer than to count.
+    # Causes are searched only for the client that is shown: that takes longer than counting.
     view = {name: last_turns(request, name, meter, with_causes=name == chosen) for name in VARIANTS}
     computed = {n: sum(turn.size - turn.reused for turn in turns) for n, turns in view.items()}
     return {
@@ -87,7 +87,7 @@ def view_cache(body: Mapping[str, Any], context: PlaygroundContext) -> dict[str,
 def last_turns(
     request: Request, variant: str, meter: PromptMeter, with_causes: bool = True
 ) -> list[CachedTurn]:
-    """The last turns of a conversation, as many as are shown: each is encoded again."""
+    """The last turns of a conversation. Their number is limited, because each is encoded again."""
     messages = _messages(request)
     start = len(prompt_message_counts(messages)) - max_turns(len(messages))
     return list(cached_turns(request, variant, meter, max(start, 0), with_causes))
@@ -96,12 +96,12 @@ def last_turns(
 def cached_turns(
     request: Request, variant: str, meter: PromptMeter, start: int = 0, with_causes: bool = True
 ) -> Iterator[CachedTurn]:
-    """The turns from the number `start` on, of a conversation whose client is a `variant`."""
+    """The turns of a conversation from the number `start` on, as a client `variant` sends it."""
     messages, change = _messages(request), VARIANTS[variant][1]
     sent = list(map(change, messages))
     held: MeasuredPrompt | None = None
     before = 0
-    first = max(start - 1, 0)  # what the engine holds before the first turn that is asked for
+    first = max(start - 1, 0)  # the turn before the first one, which fills the cache
     for n, stop in enumerate(prompt_message_counts(messages)[first:], first):
         prompt = meter.measure(_encoded(request, sent[:stop]))
         answer = stop if stop < len(messages) else None
@@ -112,18 +112,18 @@ def cached_turns(
                 turn = _with_cause(turn, held.prompt, prompt.prompt) if with_causes else turn
             yield turn
         if answer is not None:
-            # What the model wrote, whatever the client sends back.
+            # The cache holds the model's own message, whatever the client sends back.
             held = meter.measure(_encoded(request, [*sent[:stop], messages[stop]]))
         before = prompt.size
 
 
 def max_turns(messages: int) -> int:
-    """How many prompts of a conversation are shown."""
+    """The most prompts that are shown of a conversation."""
     return max(10, min(200, 40_000 // max(messages, 1)))
 
 
 def prompt_message_counts(messages: Sequence[MessageFields]) -> list[int]:
-    """How many messages each prompt has: those before an answer, and all where none is last."""
+    """The number of messages of each prompt: those before an answer, and all if none is last."""
     stops = [n for n, message in enumerate(messages) if n and message["role"] == "assistant"]
     return stops if messages and messages[-1]["role"] == "assistant" else [*stops, len(messages)]
 
@@ -137,7 +137,7 @@ def _encoded(request: Request, messages: list[MessageFields]) -> Prompt:
 
 
 def _with_cause(turn: CachedTurn, held: Prompt, prompt: Prompt) -> CachedTurn:
-    """A turn, with what ends the start that it shares with what the engine held."""
+    """A turn with the place and the cause of its first difference from the cache, if any."""
     difference = None
     if turn.reused < turn.held:
         numbers: dict[str, int] = {}
@@ -158,7 +158,7 @@ def _prefix_side(prompt: Prompt, numbers: dict[str, int]) -> PrefixSide:
 
 
 class CachedPicture(NamedTuple):
-    """A picture in place of its special token: which one it is, and how many tokens it has."""
+    """A picture in place of its special token: its identity, and the number of its tokens."""
 
     identity: str
     tokens: int
@@ -176,10 +176,10 @@ class MeasuredPrompt(NamedTuple):
 
 
 class PromptMeter:
-    """How long prompts are, and how much two have in common: in tokens, or else in characters.
+    """Measures prompts, and the common beginning of two: in tokens, or else in characters.
 
-    Text between special tokens makes its own tokens, and comes again from turn to turn: what was
-    counted once is remembered.
+    Text between special tokens is tokenized by itself, and is repeated from turn to turn: counts
+    are cached.
     """
 
     def __init__(self, tokenizer: Tokenizer | None) -> None:
@@ -188,7 +188,7 @@ class PromptMeter:
         self._sizes: dict[Run, int] = {}
 
     def measure(self, prompt: Prompt) -> MeasuredPrompt:
-        """A prompt, measured."""
+        """The prompt with its measures."""
         runs: list[Run] = list(self._runs(prompt))
         return MeasuredPrompt(prompt, runs, self._sum(runs))
 
@@ -206,7 +206,7 @@ class PromptMeter:
                 yield text, special
 
     def shared(self, a: MeasuredPrompt, b: MeasuredPrompt) -> int:
-        """How much of `a` is the start of `b`."""
+        """The length of the beginning that `a` and `b` have in common."""
         same = common_prefix_length(a.runs, b.runs)
         reached = self._sum(a.runs[:same])
         if same == len(a.runs) or same == len(b.runs):
@@ -250,7 +250,7 @@ def _turn_to_json(
 _FIELDS = {"reasoning": "reasoning_content", "header": "role", "eos": "content"}
 
 
-# What a client did, where the prompts show only that something differs.
+# The clients' changes, which explain differences that prompts alone do not explain.
 _CLIENT_CAUSES = {
     ("no_reasoning", "reasoning"): "the client sent the turn back without its reasoning",
     ("sorted_arguments", "tool_calls"): "the client wrote the arguments anew",
@@ -258,7 +258,7 @@ _CLIENT_CAUSES = {
 
 
 def describe_turn(turn: CachedTurn, variant: str) -> str:
-    """How much of the engine's cache a prompt reuses, in words."""
+    """A sentence on the part of the engine's cache that a prompt reuses."""
     if not turn.held:
         return "nothing was held before this prompt: all of it is new"
     if turn.reused == turn.held:
@@ -270,7 +270,7 @@ def describe_turn(turn: CachedTurn, variant: str) -> str:
     return f"it breaks in {owner}{turn.field}: {cause}"
 
 
-# Clients that do not send back what the model wrote.
+# Clients that do not send back exactly what the model wrote.
 
 
 def _unchanged(message: MessageFields) -> MessageFields:

@@ -1,7 +1,7 @@
-"""What a view shows, as code to run elsewhere: curl, Python, a pytest case.
+"""The content of a view as code to run elsewhere: curl, Python, a pytest case.
 
-Everything that is written runs as it is: Python and pytest with dsv4 installed, curl against a
-server with the playground.
+All of the code runs unchanged: Python and pytest with dsv4 installed, curl against a server with
+the playground.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 def curl_playground(
     url: str, function: str, sent: Mapping[str, Any], context: PlaygroundContext
 ) -> str:
-    """A call of a function of the playground's."""
+    """The curl command that calls a function of the playground."""
     return curl_command(f"{url}/playground/api/{function}", sent, context)
 
 
 def curl_command(
     address: str, sent: Mapping[str, Any], context: PlaygroundContext, options: str = "-s"
 ) -> str:
-    """A call of any address. Its body is quoted for a shell."""
+    """The curl command that posts to an address. Its body is quoted for a shell."""
     key = " \\\n  -H 'authorization: Bearer KEY'" if context.asks_for_key else ""
-    # Half characters have no UTF-8, which a shell is written in.
+    # Lone surrogates cannot be encoded in UTF-8, as a shell command must be.
     text = json.dumps(sent, ensure_ascii=False, indent=2)
     data = _SURROGATES.sub(lambda half: f"\\u{ord(half[0]):04x}", text)
     head = f"curl {options} {shlex.quote(address)} \\\n  -H 'content-type: application/json'{key}"
@@ -78,7 +78,7 @@ def keyword_arguments(values: Mapping[str, Any]) -> str:
 
 
 def text_literal(text: str) -> str:
-    """A text as a literal, a line of it in each line."""
+    """A text as a Python literal, one line of the text on each line."""
     parts = text.splitlines(keepends=True) or [""]
     written = "\n".join(f"    {part!r}" for part in parts)
     return f"(\n{written}\n)"
@@ -180,9 +180,9 @@ CODE_FORMS = ("curl", "python", "pytest")
 
 
 def copy_as_code(body: Mapping[str, Any], context: PlaygroundContext) -> dict[str, str]:
-    """The `text` that copies what a `view` shows, in a `form`.
+    """The code, as `text`, that reproduces the content of a `view` in a `form`.
 
-    `body` is what the view asked with, and `url`, the address of the server, for curl.
+    `body` is the view's own request, with the `url` of the server for curl.
     """
     form = choice_field(body, "form", CODE_FORMS, "python")
     view = choice_field(body, "view", (*REQUEST_VIEWS, *STREAM_VIEWS), "prompt")
@@ -195,7 +195,7 @@ def copy_as_code(body: Mapping[str, Any], context: PlaygroundContext) -> dict[st
 
 # curl.
 
-# The function that tells what a view shows, and what it reads of the page's switches.
+# The function behind each view, and the fields that it reads of the page's switches.
 CURL_FUNCTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "prompt": ("text", ("protocol", "shown", *(field.name for field in fields(Switches)))),
     "cache": ("cache", ("protocol", "variant", *(field.name for field in fields(Switches)))),
@@ -217,7 +217,7 @@ CodeWriter: TypeAlias = Callable[[Mapping[str, Any], PlaygroundContext, str], st
 
 
 def _prompt_code(body: Mapping[str, Any], context: PlaygroundContext, form: str) -> str:
-    """Code that writes the prompt that is shown."""
+    """Code that writes the shown prompt."""
     page = PageRequest.from_body(body, context)
     shown = choice_field(body, "shown", context.sides, "dsv4")
     side = side_named(page, shown)
@@ -247,7 +247,7 @@ def _server_prompt_code(page: PageRequest, name: str) -> tuple[str, str, str]:
 
 
 def _request_code(page: PageRequest, dialect: str | None) -> tuple[str, str, str]:
-    """Imports, the request as a value, and code that gives `request`."""
+    """Imports, the request as a value, and code that defines `request`."""
     value = page.source.value
     if page.protocol == "file":
         request = page.request(value)
@@ -280,7 +280,7 @@ def _request_options(request: Request, dialect: str | None) -> str:
     return f", {keyword_arguments(options)}" if options else ""
 
 
-# What a client sends back of a message, as code: the variants of `dsv4._playground.cache_view`.
+# Code that changes messages as clients do: the variants of `dsv4._playground.cache_view`.
 _VARIANT_CODE = {
     AS_SENT: "sent = written",
     "no_reasoning": """\
@@ -310,7 +310,7 @@ for answer, following in {pairs}:
 
 
 def _cache_code(body: Mapping[str, Any], context: PlaygroundContext, form: str) -> str:
-    """Code that says of each prompt whether it begins with what the engine held, and why not."""
+    """Code that prints for each prompt whether it begins with the cached text, and why not."""
     page = PageRequest.from_body(body, context)
     variant = choice_field(body, "variant", tuple(VARIANTS), AS_SENT)
     side = own_side(page)

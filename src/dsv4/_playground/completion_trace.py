@@ -1,22 +1,22 @@
-"""How a completion is read, piece by piece: what the Stream view shows at every point of it.
+"""The trace of reading a completion piece by piece, which the Stream view shows step by step.
 
-A trace is about as long as the text: pieces that only add to what came before them are described
+A trace is about as long as the text: pieces that only extend the text before them are described
 together. A step is a piece that has arrived; after the last there is one more, the end. Step 0 is
 before the first. Offsets and lengths count UTF-16 units, as the strings of the page do.
 
 - `cuts`: the length of each piece, or None where each is one unit.
-- `knots`: `[step, state, hold, from, slides]`, where something other than the text changes: from
-  this step on the state and the reason for holding are these. What is held begins at `from`; where
-  it slides, it begins as far before the end of the text as it did at the knot.
-- `holds`: the reasons, each `[rule, reason]`. The first is that nothing is held.
+- `knots`: `[step, state, hold, from, slides]`, the steps at which something other than the text
+  changes: from this step on the state and the reason for holding text back are these. The held text
+  begins at `from`; if it slides, it begins as far before the end of the text as at the knot.
+- `holds`: the reasons, each `[rule, reason]`. The first means that nothing is held.
 - `rows`: the events. Consecutive deltas of one kind are one row, with their text joined and with
   `runs`, `[step, count, length]`: `count` deltas from this step on, one for each step. The text of
   a single delta is `length` long; those of a longer run are as long as their pieces.
-- `frames`: for each protocol what is sent before the first event (`start`), for each row (`rows`,
-  `[frames, more]`: those of an event, or of the first delta; and the pattern of the deltas after
-  it, a frame and the path to the text in it) and at the end (`finish`). The `sequence_number` of a
-  frame is its place in the stream.
-- `like_answer`: whether the text looks like an answer's, and was read as beginning in reasoning.
+- `frames`: for each protocol the frames that are sent before the first event (`start`), for each
+  row (`rows`, `[frames, more]`: those of an event, or of the first delta; and the pattern of the
+  deltas after it, a frame and the path to the text in it) and at the end (`finish`). The
+  `sequence_number` of a frame is its place in the stream.
+- `like_answer`: whether the text looks like an answer, but was read as beginning in reasoning.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ from dsv4.request import Request
 if TYPE_CHECKING:
     from dsv4.tokens import Tokenizer
 
-# A completion in pieces: as a model may send it, or cut in the worst places.
+# A completion in pieces: as a model may send it, or cut at the worst positions.
 
 
 CUT_MODES = ("character", "token", "random")
-# Random pieces are mostly short, because that is where cuts hurt; some are long.
+# Random pieces are mostly short, because short pieces are the hardest to parse; some are long.
 _LONGEST_PIECE = 24
 
 
@@ -84,7 +84,7 @@ def _random_pieces(text: str, choose: random.Random) -> Iterator[str]:
 
 
 def _token_pieces(text: str, tokenizer: Tokenizer) -> Iterator[str]:
-    """The text of each token. A character comes with the token that completes it."""
+    """The text of each token. A character belongs to the token that completes it."""
     for part in tokens.markup(text).parts:
         if isinstance(part, tokens.Special):
             yield str(part)
@@ -98,8 +98,8 @@ def _token_pieces(text: str, tokenizer: Tokenizer) -> Iterator[str]:
 # The frames of the protocols: for a run of deltas one pattern, which the page fills.
 
 
-# Rows beyond these have no frames: a text that flips between reasoning and content every few
-# characters would make a hundred times its length of them.
+# Rows beyond this number have no frames: those of a text that changes between reasoning and content
+# every few characters would be a hundred times as long as the text.
 MAX_FRAMED_ROWS = 2_000
 
 
@@ -109,9 +109,10 @@ def protocol_frames(
     options: Mapping[str, Any],
     reason: Reason | None,
 ) -> dict[str, Any]:
-    """What a protocol sends for each row: an event, or the first of some deltas and their texts."""
+    """The frames of a protocol for `rows`: each is an event, or the first of several deltas, with
+    their texts."""
     writer = _protocol_writer(protocol, options)
-    # Written the same events with another text, it shows where the text of a delta stands.
+    # The second writer gets the same events with another text, which shows the place of the text.
     pattern = _protocol_writer(protocol, options)
     start = writer.start()
     pattern.start()
@@ -136,7 +137,7 @@ def _protocol_writer(protocol: ProtocolName, options: Mapping[str, Any]) -> Even
 def _row_frames(
     event: Event, texts: Sequence[str], writer: EventWriter, pattern: EventWriter
 ) -> list[Any]:
-    """The frames of a row's event, or of its first delta; and the pattern of the deltas after."""
+    """The frames of a row's event, or of its first delta; and the pattern of the later deltas."""
     if not isinstance(event, JOINED_EVENTS):
         pattern.write(event)
         return [writer.write(event), None]
@@ -144,13 +145,13 @@ def _row_frames(
     pattern.write(_with_text(event, _TEXT_MARK))
     if len(texts) == 1:
         return [first, None]
-    # The rest as one delta: what is sent later of the whole text is then right.
+    # The rest is written as one delta, so that later frames with the whole text are right.
     writer.write(_with_text(event, "".join(texts[1:])))
     more = pattern.write(_with_text(event, _TEXT_MARK))
     return [first, {"frame": more[0], "path": _path_to(_TEXT_MARK, more[0])} if more else None]
 
 
-# A text that is nowhere else in a frame.
+# A text that occurs nowhere else in a frame.
 _TEXT_MARK = "\0"
 _Delta: TypeAlias = ReasoningDelta | ContentDelta | ArgumentsDelta
 
@@ -178,7 +179,7 @@ def _path_to(text: str, value: object) -> list[str | int] | None:
 # The trace.
 
 
-# A text of this many characters takes seconds, one piece for each; a real one is far shorter.
+# A text of this many characters takes seconds, with one piece for each; real ones are far shorter.
 MAX_TEXT_LENGTH = 1_200_000
 
 JOINED_EVENTS = (ReasoningDelta, ContentDelta, ArgumentsDelta)
@@ -187,7 +188,7 @@ PARSER_OPTIONS = ("thinking", "tools", "tool_choice", "dialect", "stop", "stop_i
 
 
 def stream_view_setup(body: Mapping[str, Any], context: PlaygroundContext) -> dict[str, Any]:
-    """What the Stream view needs once: the diagram of states, and examples."""
+    """The data that the Stream view loads once: the diagram of states, and examples."""
     return {
         "states": [{"name": state.name, "words": state.value} for state in STATES],
         "moves": [[a.name, b.name] for a in STATES for b in STATES if b in NEXT[a]],
@@ -197,10 +198,11 @@ def stream_view_setup(body: Mapping[str, Any], context: PlaygroundContext) -> di
 
 
 def trace_completion(body: Mapping[str, Any], context: PlaygroundContext) -> dict[str, Any]:
-    """How a completion is read, in pieces.
+    """The trace of reading a completion in pieces.
 
-    `body` has the `text`, how it is `cut` ("character", "token" or "random", with its `seed`), the
-    options of `StreamParser` and the `reason` for which generation ended. Raises an `OptionError`.
+    `body` has the `text`, the way to `cut` it ("character", "token" or "random", with its `seed`),
+    the options of `StreamParser` and the `reason` for which generation ended. Raises an
+    `OptionError`.
     """
     text, options = _completion_text(body), _parser_options(body, context)
     reason = body.get("reason")
@@ -227,7 +229,7 @@ def trace_completion(body: Mapping[str, Any], context: PlaygroundContext) -> dic
 
 
 def parse_traced(body: Mapping[str, Any], context: PlaygroundContext) -> Message:
-    """The message that a trace ends with. `body` is that of a trace."""
+    """The message at the end of a trace. `body` is that of a trace."""
     parser = _parser(_parser_options(body, context))
     return assemble([*parser.feed(_completion_text(body)), *parser.finish(body.get("reason"))])
 
@@ -270,7 +272,7 @@ class TraceRow:
         )
 
     def add(self, text: str, step: int, size: int) -> None:
-        """Adds a delta that came with a piece of this size."""
+        """Adds a delta that arrived with a piece of this size."""
         self.texts.append(text)
         length = utf16_length(text)
         if self._flows and length == size and sum(self.runs[-1][:2]) == step:
@@ -292,15 +294,15 @@ class TraceRow:
 
 
 class TraceKnots:
-    """Where something other than the text changes."""
+    """The steps at which something other than the text changes."""
 
     def __init__(self) -> None:
         self.rows: list[list[Any]] = []
-        self._end = 0  # of the text, at the last knot
+        self._end = 0  # the end of the text at the last knot
         self._open = False  # whether the last knot may still turn out to slide
 
     def add(self, step: int, state: int, hold: int, start: int, end: int) -> None:
-        """At this step the text goes up to `end`, and what is held begins at `start`."""
+        """Adds a step at which the text ends at `end`, and the held text begins at `start`."""
         if self.rows:
             knot = self.rows[-1]
             slid = end - start == self._end - knot[3]
@@ -316,7 +318,7 @@ class TraceKnots:
 
 
 class _TracedParse:
-    """A text as it is parsed: its events, in rows, and the knots."""
+    """The parse of a text: its events, in rows, and the knots."""
 
     def __init__(
         self, text: str, pieces: Sequence[str], options: Mapping[str, Any], reason: Reason | None

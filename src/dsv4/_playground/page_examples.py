@@ -21,14 +21,14 @@ _SPELLINGS = {
     "{USER}": str(tokens.USER),
     "{ASSISTANT}": str(tokens.ASSISTANT),
     "{DSML}": str(tokens.DSML),
-    # A look-alike, and no special token.
+    # A look-alike, not a special token.
     "{ASCII_DSML}": str(tokens.DSML).replace(BAR, "|"),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class ExampleCompletion:
-    """A completion with a name, what it shows, and the rule for it; 0 is the format itself."""
+    """A completion with a name, its purpose, and the rule for it; 0 is the format itself."""
 
     name: str
     words: str
@@ -48,7 +48,7 @@ def _read_examples() -> dict[str, Any]:
 _EXAMPLES = _read_examples()
 COMPLETION_TOOLS: list[dict[str, Any]] = _EXAMPLES["tools"]
 EXAMPLE_COMPLETIONS = tuple(ExampleCompletion(**each) for each in _EXAMPLES["completions"])
-# One of each protocol, and one of each thing worth seeing.
+# One request of each protocol, and one for each feature worth seeing.
 EXAMPLE_REQUESTS: dict[str, Any] = _EXAMPLES["requests"]
 
 

@@ -27,7 +27,7 @@ from dsv4.version import __version__
 
 
 def page_settings(body: Mapping[str, Any], context: PlaygroundContext) -> dict[str, Any]:
-    """What the page loads once, before it shows anything."""
+    """The settings that the page loads once, before it shows anything."""
     return {
         "version": __version__,
         "dialect": context.dialect,
@@ -52,7 +52,7 @@ def page_settings(body: Mapping[str, Any], context: PlaygroundContext) -> dict[s
 
 
 PageFunction: TypeAlias = Callable[[Mapping[str, Any], PlaygroundContext], Any]
-"""Takes what the page sent and the server's context, and returns what is sent back: JSON.
+"""Takes the page's body and the server's context, and returns the JSON to send back.
 
 Raises an `Error` of the toolkit for a request that cannot be answered.
 """
@@ -74,8 +74,8 @@ PAGE_FUNCTIONS: dict[str, PageFunction] = {
 
 
 def answer(name: str, data: bytes | str, context: PlaygroundContext) -> tuple[int, bytes]:
-    """The status and the JSON that answer a call of the page: what a function returns, or what is
-    wrong with what was sent.
+    """The status and the JSON that answer a call of the page: the result of the function `name`, or
+    the problem with the call.
     """
     try:
         if name not in PAGE_FUNCTIONS:
@@ -100,7 +100,7 @@ def _problem(error: Error) -> PageProblem:
 
 
 def _json_object(data: bytes | str) -> dict[str, Any]:
-    """A body, which is an object. For what is no JSON, raises a `PageProblem` with its place."""
+    """The object in a body. Raises a `PageProblem`, with its place, for anything else."""
     try:
         body = json.loads(data)
     except json.JSONDecodeError as error:
@@ -115,22 +115,22 @@ def _json_object(data: bytes | str) -> dict[str, Any]:
 
 
 def _json_bytes(value: object) -> bytes:
-    # Half characters (lone surrogates) have no UTF-8; as escapes they have a form in JSON.
+    # Lone surrogates cannot be encoded in UTF-8; JSON can write them as escapes.
     return json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode("ascii")
 
 
 class BrowserPlayground:
     """The functions without a server, for a page in which Python runs in a worker.
 
-    There is no model to talk to, and no client to look at.
+    There is no model to call, and there are no clients to inspect.
     """
 
     def __init__(self) -> None:
         self._context = PlaygroundContext(serves=False)
 
     def use_tokenizer(self, vocabulary: str, encode: Callable[[str], Iterable[int]]) -> None:
-        """Counts and ids from now on: the text of a `tokenizer.json`, and the function of the
-        browser's own engine, which knows no added tokens.
+        """Enables counts and ids, with the text of a `tokenizer.json` as `vocabulary`, and with the
+        function `encode` of the browser's own engine, which does not know added tokens.
         """
         from dsv4.tokens import Tokenizer
         from dsv4.tokens.vocabulary import BUNDLED_NAME, Vocabulary

@@ -1,5 +1,6 @@
-"""Pictures on the page: kept beside the JSON, in which a name stands for each, because a text of
-megabytes cannot be edited; put into a request; and what one would cost in other sizes.
+"""Pictures on the page. They are kept beside the JSON text, which has only their names, because a
+text of megabytes cannot be edited. They can be added to a request, and their costs in other sizes
+can be computed.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dsv4._playground.page_request import PageRequest, PlaygroundContext, pictur
 from dsv4._playground.provenance import PICTURE
 from dsv4.errors import Error, ImageError, mismatch
 
-# The dialect of a request that gets its first picture, where its own has none.
+# The dialect of a request that gets its first picture, if its own has no pictures.
 WITH_PICTURES = "v4.1"
 
 
@@ -25,8 +26,8 @@ def add_picture(body: Mapping[str, Any], context: PlaygroundContext) -> dict[str
     """The request with one more picture, in its last turn if that is a user's.
 
     `body` has the JSON text `source`, the switches, the `pictures` and the `name` of the new one.
-    `source` of what is returned is the new text; `dialect` is the one that pictures need, None
-    where the request's own has them.
+    In the result, `source` is the new text; `dialect` is one with pictures, None if the request's
+    own dialect has them.
     """
     name = text_field(body, "name")
     url = pictures_in(body).get(name)
@@ -82,7 +83,7 @@ def _blocks(content: Any, protocol: str) -> list[Any]:
 
 
 def _block(name: str, url: str, page: PageRequest) -> dict[str, Any]:
-    """A picture as the protocol has it, by its name."""
+    """A block with the name of a picture, as the protocol writes it."""
     named = f"{PICTURE}{name}"
     if page.protocol == "responses":
         return {"type": "input_image", "image_url": named}
@@ -93,20 +94,20 @@ def _block(name: str, url: str, page: PageRequest) -> dict[str, Any]:
     return {"type": "image_url", "image_url": {"url": named}}
 
 
-# In percent of the picture's sides.
+# The sizes in percent of the picture's sides.
 SCALES = (*range(5, 100, 5), 100, 110, 125, 150, 175, 200, 250, 300, 400)
 
 
 def picture_sizes(body: Mapping[str, Any], context: PlaygroundContext) -> dict[str, Any]:
-    """What a picture of `width` and `height` would cost in other sizes, in a `dialect`: for each of
+    """The costs of a picture of `width` and `height` in other sizes, in a `dialect`: for each of
     `SCALES`, its size, cells and tokens.
 
-    `tokens` are those that it has, where they are known. Raises an `OptionError` for no size of a
-    picture, and for a dialect without any.
+    `tokens` is the number of tokens that it has, if known. Raises an `OptionError` for an invalid
+    size, and for a dialect without pictures.
     """
     dialect = DIALECTS[choice_field(body, "dialect", tuple(DIALECTS), WITH_PICTURES)]
     size: list[Any] = [body.get(name) for name in ("width", "height")]
-    # In v4-vision, up to three tokens depend on what stands before the picture.
+    # In v4-vision, up to three tokens depend on the text before the picture.
     starts = (image_grid(*size, dialect=dialect, start=n) for n in range(4))
     whole = next((grid for grid in starts if grid.tokens == body.get("tokens")), None)
     whole = whole or image_grid(*size, dialect=dialect)

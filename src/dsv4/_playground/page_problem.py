@@ -1,4 +1,4 @@
-"""What is wrong with something that the page sent, with its place, as the page can show it."""
+"""A problem with something that the page sent, with its place, in a form that the page shows."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from dsv4.errors import Error, Location, mismatch, path_of
 
 
 class PageProblem(Error):
-    """A request of the page's that cannot be answered.
+    """A request of the page that cannot be answered.
 
     `message` says what was found and what would be right. `location` is the place in the request
     that is shown; `start` and `end` are its characters in the JSON text, `line` and `column` (from
-    1) where it begins: None where there is no such place.
+    1) are its beginning: None if there is no such place.
     """
 
     def __init__(
@@ -52,11 +52,11 @@ def message_and_location(error: Error) -> tuple[str, Location]:
     return getattr(error, "problem", str(error)), getattr(error, "location", ())
 
 
-# Reading fields of what the page sends.
+# Reading the fields that the page sends.
 
 
 def text_field(body: Mapping[str, Any], name: str, default: str | None = None) -> str:
-    """A text. Raises a `PageProblem` where there is something else."""
+    """The text in a field. Raises a `PageProblem` for anything else."""
     value = body.get(name, default)
     if not isinstance(value, str):
         raise PageProblem(mismatch(value, "text"), location=(name,))
@@ -78,29 +78,29 @@ def choice_field(
 def choice_field(
     body: Mapping[str, Any], name: str, allowed: Sequence[_Choice], default: _Choice | None
 ) -> _Choice | None:
-    """One of some values; the default where nothing is given."""
+    """The value of a field, which must be one of `allowed`; the default if none is given."""
     value = body.get(name)
     if value is None:
         return default
     for choice in allowed:
-        if value == choice and type(value) is type(choice):  # 1 equals True, and is not meant
+        if value == choice and type(value) is type(choice):  # 1 equals True, but is not allowed
             return choice
     expected = ", ".join(map(str, allowed))
     raise PageProblem(mismatch(value, f"one of {expected}"), location=(name,))
 
 
 def flag_field(body: Mapping[str, Any], name: str) -> bool | None:
-    """True or false; None where nothing is given."""
+    """The value of a field: true or false; None if none is given."""
     return choice_field(body, name, (True, False), None)
 
 
 def turn_field(body: Mapping[str, Any]) -> int | None:
-    """The number of a turn, of what has several."""
+    """The number of the chosen turn, None if none is given."""
     return None if body.get("turn") is None else whole_field(body, "turn", 0)
 
 
 def whole_field(body: Mapping[str, Any], name: str, default: int) -> int:
-    """A whole number. Raises a `PageProblem` where there is something else."""
+    """The whole number in a field. Raises a `PageProblem` for anything else."""
     value = body.get(name, default)
     if type(value) is int:
         return value

@@ -1,4 +1,4 @@
-"""What the page sends (JSON text, a protocol, switches), and the `Request` in it."""
+"""The page's input (JSON text, a protocol, switches), and the `Request` in it."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PlaygroundContext:
-    """What a server provides to the functions, besides what the page sends.
+    """The server's own values for the functions, besides the input of the page.
 
-    - `tokenizer`: counts and ids; None where the extra `tokens` is not installed.
-    - `dialect`: that of requests which name none.
-    - `serves`: whether there is a server, with a model to talk to.
-    - `model`: the name of the model behind the server, empty where there is none.
-    - `inspects`: whether the server keeps the last requests to be looked at.
+    - `tokenizer`: counts and ids; None if the extra `tokens` is not installed.
+    - `dialect`: the dialect of requests that do not name one.
+    - `serves`: whether there is a server, with a model to call.
+    - `model`: the name of the model behind the server, empty if there is none.
+    - `inspects`: whether the server keeps the last requests for inspection.
     - `asks_for_key`: whether calls need a key.
     - `saved`: servers that `dsv4 verify --save` wrote to files, by the names of the files.
     """
@@ -61,14 +61,14 @@ class PlaygroundContext:
 
     @property
     def sides(self) -> tuple[str, ...]:
-        """What can be shown: the prompts of dsv4, of a dialect, of a server."""
+        """The names of the prompts that can be shown: of dsv4, of a dialect, of a server."""
         own = ("dsv4", *(f"dialect:{name}" for name in DIALECTS))
         return (*own, *(f"profile:{name}" for name in self.servers))
 
 
 SourceProtocol: TypeAlias = Literal["file", "chat", "responses", "messages"]
-"""How a value is read: as a server reads a request of one of the protocols, or, as a file of the
-released encoder's messages, with dsv4's own options."""
+"""The way to read a value: as a server reads a request of one of the protocols, or ("file") as the
+released encoder reads messages, with dsv4's own options."""
 SOURCE_PROTOCOLS: tuple[SourceProtocol, ...] = ("file", "chat", "responses", "messages")
 
 
@@ -77,7 +77,7 @@ _PROTOCOL_CHOICES: tuple[SourceProtocol | Literal["auto"], ...] = ("auto", *SOUR
 
 @dataclass(frozen=True)
 class Switches:
-    """What is set on the page. Where one is None, the request decides."""
+    """The switches of the page. If one is None, the request decides."""
 
     dialect: str | None = None
     thinking: bool | None = None
@@ -102,7 +102,7 @@ class Switches:
         )
 
     def on(self, request: Request) -> Request:
-        """A request with everything that is set, except the dialect."""
+        """A request with all switches that are set, except the dialect."""
         options = {name: value for name, value in vars(self).items() if value is not None}
         options.pop("dialect", None)
         return replace(request, **options) if options else request
@@ -111,7 +111,7 @@ class Switches:
 def call_from(
     value: object, protocol: SourceProtocol, switches: Switches, context: PlaygroundContext
 ) -> ApiRequest:
-    """The request that a value makes, without what is set on the page.
+    """The request in a value. Of the switches, only the dialect is applied.
 
     Raises an `ApiError` as a gateway would, or an error that names the place in the value.
     """
@@ -128,8 +128,8 @@ _SETTINGS = Settings(last_answer="keep")
 
 
 def default_dialect(value: object, context: PlaygroundContext) -> str | None:
-    """The dialect of a request that sets none: the server's where a model is behind it, and where
-    the request does not say it. None: the request says it."""
+    """The dialect of a request without a switch for it: the server's, if there is a model behind
+    it or the request does not tell its dialect. None if the request tells it."""
     fields = value if isinstance(value, dict) else {}
     if context.model or not (fields.get("dialect") or fields.get("model")):
         return context.dialect
@@ -138,7 +138,7 @@ def default_dialect(value: object, context: PlaygroundContext) -> str | None:
 
 
 def location_in_source(location: Location, value: object) -> Location:
-    """The place of an error in the value itself: a bare list has no name of its own."""
+    """The place of an error in the value itself: a bare list has no field `messages`."""
     if isinstance(value, list) and location[:1] == ("messages",):
         return location[1:]
     return place_in_own_body(location, value)
@@ -153,11 +153,11 @@ _LIVE_EFFORTS = ("none", "low", "high", "max")
 
 
 def live_request(body: Mapping[str, Any], context: PlaygroundContext) -> dict[str, Any]:
-    """What the Live view sends for a conversation, and where.
+    """The request that the Live view sends for a conversation, and the path it is sent to.
 
     `body` has the `messages` and `tools` of a conversation as Chat Completions has them, the
-    `protocol` to ask in, and the `effort` ("none" is no thinking; the server's own if not given).
-    Raises a `PageProblem`, or what `convert` raises.
+    `protocol` to use, and the `effort` ("none" turns thinking off; the server's own if not given).
+    Raises a `PageProblem`, or the errors of `convert`.
     """
     protocol: ProtocolName = choice_field(body, "protocol", tuple(PROTOCOL_PATHS), "chat")
     effort = choice_field(body, "effort", _LIVE_EFFORTS, None)
@@ -180,8 +180,8 @@ def live_request(body: Mapping[str, Any], context: PlaygroundContext) -> dict[st
 
 @dataclass(frozen=True)
 class PageRequest:
-    """The request on the page: its source, and how to read it. Of a session, `stop` is how many
-    messages of it there are."""
+    """The request on the page: its source, and the way to read it. In a session, `stop` is the
+    number of messages that it has."""
 
     source: JsonSource
     protocol: SourceProtocol
@@ -191,7 +191,7 @@ class PageRequest:
 
     @classmethod
     def from_body(cls, body: Mapping[str, Any], context: PlaygroundContext) -> PageRequest:
-        """Reads what the page sent. Raises a `PageProblem` where something is missing."""
+        """Reads the input of the page. Raises a `PageProblem` if something is missing."""
         switches = Switches.from_body(body)
         wanted: SourceProtocol | Literal["auto"] = choice_field(
             body, "protocol", _PROTOCOL_CHOICES, "auto"
@@ -209,7 +209,7 @@ class PageRequest:
         return str(self.request(self.source.value).dialect)
 
     def request(self, value: object) -> Request:
-        """The request that a value makes, read as this one is."""
+        """The request in a value, read in the same way as this one."""
         call = call_from(value, self.protocol, self.switches, self.context)
         request = self.switches.on(call.request)
         if self.stop is None:
@@ -242,7 +242,7 @@ def _recognised(value: object) -> SourceProtocol:
     return shape.protocol if shape.rules == "body" else "file"
 
 
-# More is no conversation to look at.
+# Conversations with more messages are refused.
 MAX_MESSAGES = 20_000
 
 
@@ -267,7 +267,7 @@ def pictures_in(body: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _source_in(body: Mapping[str, Any]) -> str:
-    """The JSON text of the page; scripts send the request itself in its place."""
+    """The JSON text of the page; scripts may send the request itself instead."""
     if "request" in body and "source" not in body:
         return json.dumps(body["request"], ensure_ascii=False)
     return text_field(body, "source")

@@ -1,5 +1,5 @@
-"""What people paste (a sentence, a request in any form, a prompt, an answer, a log, a session): the
-verdict on it, as `dsv4 why` says it, and the request that is in it.
+"""Pasted text (a sentence, a request in any form, a prompt, an answer, a log, a session): the
+verdict on it, as `dsv4 why` gives it, and the request in it.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from dsv4._why.verdict import without_keys
 from dsv4.api.own_bodies import body_of_request
 from dsv4.errors import Error
 
-# Of what is pasted, several functions are asked one after another.
+# Cached, because several functions are called for the same pasted text, one after another.
 recognised = lru_cache(maxsize=2)(recognise_text)
 
 
 def explain_text(body: Mapping[str, Any], context: object = None) -> dict[str, Any]:
-    """The verdict on a text, or on the bytes of a file as base64 in `data`: what `dsv4 why --json`
-    prints, its lines as `lines`, and
+    """The verdict on a text, or on the bytes of a file as base64 in `data`: the output of
+    `dsv4 why --json`, its lines as `lines`, and
 
     - `answer`: the text that a model wrote, whether it begins in reasoning, its dialect, and the
       message in it;
-    - `turns`: how many requests can be looked at one by one, of a log or a session; else 0;
-    - `source`: another text to show: of a file that is none, or without the keys in it.
+    - `turns`: the number of requests of a log or a session that can be shown one by one; else 0;
+    - `source`: another text to show: for a session file that is not text, or without API keys.
     """
     data = _bytes_in(body)
     given = text_field(body, "source") if data is None else data
@@ -88,7 +88,7 @@ def _other_text(given: str | bytes, pasted: Pasted) -> str | None:
     if isinstance(given, bytes):
         return indented(pasted.body) if isinstance(pasted, PastedSession) else None
     if isinstance(pasted, (PastedSentence, PastedSession, PastedPrompt)) or _is_json_request(given):
-        return None  # nothing in a conversation is changed: its prompt would be another
+        return None  # a conversation is not changed: that would change its prompt
     struck = without_keys(given)
     return None if struck == given else struck
 
@@ -110,8 +110,8 @@ def held_requests(pasted: Pasted) -> list[Any]:
 
 
 def source_of(text: str, pictures: Mapping[str, str], turn: int | None) -> JsonSource:
-    """The request in a text: JSON as it stands, or what else somebody pasted. Of a log, `turn` is
-    the number of a request. Raises a `PageProblem` where there is none.
+    """The request in a text: JSON itself, or any other kind of pasted text. In a log, `turn` is the
+    number of a request. Raises a `PageProblem` if there is none.
     """
     as_json, problem = None, None
     if turn is None:
@@ -126,16 +126,16 @@ def source_of(text: str, pictures: Mapping[str, str], turn: int | None) -> JsonS
         return _sentence(pasted.text)
     body = _request_body(pasted, turn)
     if body is None and as_json is not None:
-        return as_json  # whoever reads it says what it lacks
+        return as_json  # its reader reports what is missing
     if body is None:
         raise problem or PageProblem("There is no such turn in this.", location=("turn",))
     source = JsonSource(indented(body), pictures)
-    source.ranges = {}  # its places are not those of the text that was pasted
+    source.ranges = {}  # its places are not those of the pasted text
     return source
 
 
 def _is_request(value: object) -> bool:
-    """Whether a value is the request itself, and does not only hold one."""
+    """Whether a value is a request itself, not an object that holds one."""
     fields = {"messages", "input", "conversations"}
     return isinstance(value, list) or (isinstance(value, dict) and bool(fields & value.keys()))
 
@@ -161,7 +161,7 @@ def _decoded(text: str) -> Any:
 
 
 def _sentence(text: str) -> JsonSource:
-    """A user's message, which came from all of the text."""
+    """A user's message, with all of the text as its source."""
     said = text.strip("\r\n")
     source = JsonSource(indented([{"role": "user", "content": said}]))
     source.text = text
@@ -171,5 +171,5 @@ def _sentence(text: str) -> JsonSource:
 
 
 def indented(value: object) -> str:
-    """JSON as people read it."""
+    """Indented JSON."""
     return json.dumps(value, ensure_ascii=False, indent=2)

@@ -39,14 +39,14 @@ if TYPE_CHECKING:
     from dsv4.tokens import Tokenizer
 
 
-# Where two prompts differ: by special tokens and lines, and by words inside of lines.
+# Differences of two prompts: by special tokens and lines, and by words inside of lines.
 
 
 Ranges: TypeAlias = list[tuple[int, int]]
 # A range of one list that is replaced by a range of another.
 _Change: TypeAlias = tuple[int, int, int, int]
 
-# What differs in more units than this is marked as a whole: to compare it takes seconds.
+# A difference of more units than this is marked as a whole: to compare it takes seconds.
 MOST_COMPARED = 10_000
 
 _WORDS = re.compile(r"\s+|[^\W_]+|.", re.DOTALL)
@@ -61,7 +61,7 @@ class DiffUnit(NamedTuple):
 
 
 def differing_ranges(a: Prompt, b: Prompt) -> tuple[Ranges, Ranges]:
-    """The characters of each that the other does not have, as (start, end)."""
+    """The ranges of characters of each prompt that the other does not have, as (start, end)."""
     first, second = _units(a), _units(b)
     starts, others = _starts(first), _starts(second)
     ours: Ranges = []
@@ -74,7 +74,7 @@ def differing_ranges(a: Prompt, b: Prompt) -> tuple[Ranges, Ranges]:
 
 
 def _by_words(one: Sequence[DiffUnit], two: Sequence[DiffUnit]) -> tuple[Ranges, Ranges]:
-    """The same inside of lines that were changed."""
+    """The differing ranges inside of lines that were changed."""
     words, others = _words(one), _words(two)
     edits = changes(words, others)
     a, b = _starts(words), _starts(others)
@@ -106,7 +106,7 @@ def _starts(units: Sequence[DiffUnit]) -> list[int]:
 
 
 def changes(a: Sequence[DiffUnit], b: Sequence[DiffUnit]) -> list[_Change]:
-    """What was changed from `a` to `b`: (start, end) in `a`, then in `b`."""
+    """The changes from `a` to `b`: (start, end) in `a`, then in `b`."""
     start = common_prefix_length(a, b)
     end = common_prefix_length(a[start:][::-1], b[start:][::-1])
     ours, theirs = a[start : len(a) - end], b[start : len(b) - end]
@@ -124,12 +124,12 @@ def changes(a: Sequence[DiffUnit], b: Sequence[DiffUnit]) -> list[_Change]:
 
 
 # A segment as it is sent: text, classes, the number of its source in the row (-1 for none), whether
-# it differs from the prompt beside it, and the number of its token in the row (-1 where not page).
+# it differs from the prompt beside it, and the number of its token in the row (-1 for none).
 SentSegment = list[Any]
 
 
 class TokenBoundaries(NamedTuple):
-    """Where tokens end, in characters, and the ids that end there.
+    """The ends of tokens, in characters, and the ids that end there.
 
     There is more than one id where a character takes several tokens.
     """
@@ -159,9 +159,9 @@ def token_boundaries(prompt: Prompt, tokenizer: Tokenizer) -> TokenBoundaries:
 
 
 class SegmentCutter:
-    """Cuts segments at the borders of sources, differences and tokens, from the first to the last.
+    """Cuts segments at the borders of sources, differences and tokens.
 
-    It knows where it is in the prompt by the segments that it has cut.
+    The segments must be given in their order: its position in the prompt follows from them.
     """
 
     def __init__(
@@ -181,7 +181,7 @@ class SegmentCutter:
         size = len(segment.text if segment.original is None else segment.original)
         start, end = self._at, self._at + size
         self._at = end
-        # Pills stay whole, and so does what is longer or shorter than what it stands for.
+        # Pills are not cut, nor are texts that are longer or shorter than those they stand for.
         whole = segment.style.startswith("pill") or size != len(segment.text)
         if whole:
             yield segment, *self._facts_at(start)
@@ -214,7 +214,7 @@ class PageRow:
     """A row as it is sent, and the sources that its segments name by number."""
 
     def __init__(self, row: ViewRow, cutter: SegmentCutter | None, source: Location | None) -> None:
-        """Without a `cutter` all of the row has one `source`: a ghost is not in the prompt."""
+        """Without a `cutter`, which a ghost does not have, all of the row has one `source`."""
         self.sources: list[Location] = []
         self._numbers: dict[Location, int] = {}
         self._cutter = cutter
@@ -256,7 +256,7 @@ class PageRow:
         return self._numbers[location]
 
     def _token(self, token: int) -> int:
-        """The number of a token in the row."""
+        """The number of a token within the row."""
         if token < 0:
             return -1
         self._tokens.append(token)
@@ -275,7 +275,7 @@ NO_TOKENIZER = f"Token counts need the extra `tokens`: {how_to_install('tokens')
 
 @dataclass(frozen=True)
 class PageSide:
-    """A prompt, and where its parts came from."""
+    """A prompt, and the sources of its parts."""
 
     title: str
     prompt: Prompt
@@ -287,8 +287,8 @@ class PageSide:
 def view_prompt(body: Mapping[str, Any], context: PlaygroundContext) -> dict[str, Any]:
     """The prompt of a request, or two of its prompts side by side.
 
-    `body` has the JSON text `source`, the switches, and what else is asked for: `sides`, each
-    "dsv4", "dialect:NAME" or "profile:NAME", and `ids`, whether borders of tokens are wanted.
+    `body` has the JSON text `source`, the switches, `sides`, each "dsv4", "dialect:NAME" or
+    "profile:NAME", and `ids`, whether borders of tokens are wanted.
     """
     page = PageRequest.from_body(body, context)
     names = _sides_in(body, context)
@@ -314,12 +314,12 @@ def view_prompt(body: Mapping[str, Any], context: PlaygroundContext) -> dict[str
 
 
 def prompt_text(body: Mapping[str, Any], context: PlaygroundContext) -> dict[str, Any]:
-    """Only the prompt, for scripts: its text, and how many tokens it has, None if not known."""
+    """Only the prompt, for scripts: its text, and the number of its tokens, None if unknown."""
     page = PageRequest.from_body(body, context)
     side = shown_side(body, page)
     tokenizer, _ = tokenizer_for(context.tokenizer, side.prompt)
     tokens = None
-    with suppress(ImageError):  # of an image whose size is not known
+    with suppress(ImageError):  # raised for an image whose size is unknown
         tokens = None if tokenizer is None else tokenizer.count(side.prompt)
     return {"prompt": side.prompt.text, "tokens": tokens}
 
@@ -347,7 +347,7 @@ def _tool_names(page: PageRequest) -> list[str]:
 
 
 def side_or_problem(page: PageRequest, name: str) -> PageSide | PageProblem:
-    """A prompt by the name of its side, or why there is none."""
+    """A prompt by the name of its side, or the problem with it."""
     try:
         return side_named(page, name)
     except PageProblem as problem:
@@ -355,7 +355,7 @@ def side_or_problem(page: PageRequest, name: str) -> PageSide | PageProblem:
 
 
 def side_named(page: PageRequest, name: str) -> PageSide:
-    """A prompt by the name of its side. Raises a `PageProblem` where there is none."""
+    """A prompt by the name of its side. Raises a `PageProblem` if there is none."""
     kind, _, which = name.partition(":")
     if kind == "profile":
         return _server_side(page, which)
@@ -365,12 +365,12 @@ def side_named(page: PageRequest, name: str) -> PageSide:
 
 
 def shown_side(body: Mapping[str, Any], page: PageRequest) -> PageSide:
-    """The prompt that is shown, by what the page sent."""
+    """The prompt that the page shows."""
     return side_named(page, choice_field(body, "shown", page.context.sides, "dsv4"))
 
 
 def own_side(page: PageRequest) -> PageSide:
-    """The prompt that dsv4 writes. Raises a `PageProblem` at its place."""
+    """The prompt that dsv4 writes. Raises a `PageProblem` with its place."""
     value = page.source.value
     try:
         request = page.request(value)
@@ -379,7 +379,7 @@ def own_side(page: PageRequest) -> PageSide:
     marks = TextMarks(value)
     try:
         marked = page.request(marks.value)
-    except Error:  # what is read of a text depends on what it says
+    except Error:  # the reading of a text may depend on its content, which the marks replace
         marked = None
     origins = MessageOrigins(value, marked, marks, exact=page.protocol == "file")
     try:
@@ -413,7 +413,7 @@ def _server_side(page: PageRequest, name: str) -> PageSide:
 
 
 def server_dialect(page: PageRequest, name: str) -> str:
-    """The dialect that a server writes: the one that is asked for, if it can."""
+    """The dialect that a server writes: the requested one, if the server can write it."""
     wanted = page.switches.dialect or page.context.dialect
     allowed = page.context.servers[name].dialects
     return wanted if wanted in allowed else allowed[0]
@@ -428,7 +428,7 @@ def chat_body(value: object, protocol: SourceProtocol) -> Any:
 
 
 def _decoded_prompt(text: str, dialect: str) -> Prompt:
-    """A server's prompt by its parts, where it can be decoded; else only by its tokens."""
+    """A server's prompt in its parts, if it can be decoded exactly; else only in its tokens."""
     from dsv4._decode import decode
 
     release = dialect_named(dialect)
@@ -442,7 +442,7 @@ def _decoded_prompt(text: str, dialect: str) -> Prompt:
 
 
 def _difference_reasons(page: PageRequest, names: list[str]) -> list[dict[str, Any]]:
-    """Why two servers write different prompts, in words."""
+    """The reasons why two servers write different prompts, in words."""
     servers = [name.partition(":")[2] for name in names if name.startswith("profile:")]
     if len(servers) != 2:
         return []
@@ -533,7 +533,7 @@ def tokenizer_for(
 
 
 def size_shares(rows: Sequence[ViewRow]) -> list[dict[str, Any]]:
-    """How much of the prompt each kind of text takes: in tokens, or else in characters."""
+    """The share of each kind of text in the prompt: in tokens, or else in characters."""
     amounts: Counter[str] = Counter()
     for row in rows:
         if row.ghost is None:

@@ -1,13 +1,13 @@
-"""Which part of a request each part of its prompt came from, and the reverse.
+"""The source of each part of a prompt in its request, and the reverse.
 
 A request is read and encoded a second time, with a numbered mark in place of each of its texts. In
-the resulting prompt, marks stand where texts went, however a protocol joined, split, moved or
-dropped them; what is between marks is the format's. Compared with the real prompt this gives the
-span of each text: where a mark is the text itself, or the text as JSON writes it, that is
-exact, and anything else (a text that was mended, say) reaches up to the format's next words.
+the resulting prompt, the marks show the place of each text, however a protocol joined, split, moved
+or dropped them; the text between marks is the format's. Compared with the real prompt this gives
+the span of each text: if the prompt has the text itself, or the text as JSON writes it, the span is
+exact, and anything else (a repaired text, say) extends to the format's next words.
 
-Anything else (special tokens, tags, numbers in arguments) belongs to what is around it: the role of
-a message, a call, a tool, an option.
+All other parts (special tokens, tags, numbers in arguments) belong to the element around them: the
+role of a message, a call, a tool, an option.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from dsv4.errors import Location
 
 # JSON text with the place of every value in it, counted in UTF-16 units as browsers count.
 #
-# `json.loads` reads the text and says what is wrong with it; where each value stands is found by
-# a second walk over text that is known to be valid.
+# `json.loads` reads the text and reports errors in it; a second walk over the text, which is then
+# known to be valid, finds the place of each value.
 
 
 def utf16_length(text: str) -> int:
@@ -47,23 +47,23 @@ class Utf16Offsets:
         return at + bisect_left(self._wide, at) if self._wide else at
 
 
-# The only function of `json` that tells where a string ends.
+# The only function of `json` that returns the end of a string.
 scan_json_string: Callable[[str, int], tuple[str, int]] = decoder.scanstring  # type: ignore[attr-defined]
-# Deeper values are no conversation, and would exhaust the stack of whoever walks them.
+# Deeper values are not conversations, and would exhaust the stack of recursive functions.
 MAX_DEPTH = 200
 
 
 class SourceRange(NamedTuple):
-    """Where a value stands: its first character, and the one after its last."""
+    """The range of a value: its first character, and the one after its last."""
 
     start: int
     end: int
 
 
 class JsonSource:
-    """A JSON text, its `value`, and where each part of it stands.
+    """A JSON text, its `value`, and the range of each part of it.
 
-    `pictures` are those that the text has names for: in the value, they stand there themselves.
+    `pictures` are those that the text has names for: in the value, they replace their names.
     Raises a `PageProblem` with line and column for text that is not JSON.
     """
 
@@ -72,7 +72,7 @@ class JsonSource:
         self.value = _load_json(text)
         if pictures:
             self.value = _with_pictures(self.value, pictures)
-        # By location, in code points. Of a name that comes twice, the last.
+        # The ranges by location, in code points. If a name occurs twice, the last counts.
         self.ranges: dict[Location, SourceRange] = _value_ranges(text)
 
     @cached_property
@@ -84,7 +84,7 @@ class JsonSource:
         return SourceRange(*map(self._utf16, place))
 
     def nearest(self, location: Location) -> SourceRange | None:
-        """The place of a location, or of the innermost value around it that is there."""
+        """The range of a location, or of the innermost value around it that exists."""
         for size in range(len(location), -1, -1):
             range_ = self.ranges.get(location[:size])
             if range_ is not None:
@@ -92,7 +92,7 @@ class JsonSource:
         return None
 
     def problem(self, message: str, location: Location) -> PageProblem:
-        """What is wrong with a value, at its line."""
+        """The problem with a value, with its line."""
         place = self.nearest(location)
         if place is None:
             return PageProblem(message, location=location)
@@ -103,12 +103,12 @@ class JsonSource:
         )
 
 
-# Before the name of a picture that is kept beside the text.
+# The prefix of the name of a picture that is kept beside the text.
 PICTURE = "picture:"
 
 
 def _with_pictures(value: Any, pictures: Mapping[str, str], field: str | int | None = None) -> Any:
-    """A value with the pictures that it names: as an address, or as Anthropic's `data` has it."""
+    """A value with the pictures that it names: as addresses, or as base64 in Anthropic's `data`."""
     if isinstance(value, dict):
         return {name: _with_pictures(v, pictures, name) for name, v in value.items()}
     if isinstance(value, list):
@@ -133,7 +133,7 @@ def _load_json(text: str) -> Any:
         raise PageProblem(message, start=at, end=at + 1, line=line, column=column) from None
     except RecursionError:
         raise _too_deep() from None
-    except ValueError as error:  # a number of too many digits
+    except ValueError as error:  # a number with too many digits
         raise PageProblem(f"not JSON: {error}") from None
     return value
 
@@ -142,7 +142,7 @@ def _too_deep() -> PageProblem:
     return PageProblem(f"found values nested too deep, expected at most {MAX_DEPTH} levels")
 
 
-# What stands between values, and a value that is neither text, list nor object.
+# The separator between values, and a value that is not a text, a list or an object.
 _SEPARATORS = re.compile(r"[ \t\n\r]*[,:]?[ \t\n\r]*")
 _BARE_VALUE = re.compile(r"[^\s,\]}]+")
 
@@ -150,7 +150,7 @@ _BARE_VALUE = re.compile(r"[^\s,\]}]+")
 def _value_ranges(text: str) -> dict[Location, SourceRange]:
     """The range of every value of a JSON text. Containers are open until their bracket closes."""
     places: dict[Location, SourceRange] = {}
-    # Of each open container: its location, its start, and the index or name of the next value.
+    # For each open container: its location, its start, and the index or name of the next value.
     open_: list[tuple[Location, int, int | None]] = []
     name: str | int | None = None
     at = _skip_separators(text, 0)
@@ -197,7 +197,7 @@ def _end_of_bare_value(text: str, at: int) -> int:
 
 
 class SourceSpan(NamedTuple):
-    """Characters of the prompt, and where in the request they came from: None if from nowhere."""
+    """Characters of the prompt, and the location of their source in the request, None if none."""
 
     start: int
     end: int
@@ -205,9 +205,9 @@ class SourceSpan(NamedTuple):
 
 
 def spans_of_texts(text: str, marked: str, marks: TextMarks) -> list[SourceSpan]:
-    """Where the texts of a request went: its prompt beside the prompt with marks."""
+    """The spans of a request's texts, from comparing its prompt with the prompt with marks."""
     spans: list[SourceSpan] = []
-    parts = marks.pattern.split(marked)  # format's words, number, words, number, …, words
+    parts = marks.pattern.split(marked)  # format's text, number, text, number, …, text
     at = len(parts[0]) if text.startswith(parts[0]) else 0
     for n in range(1, len(parts), 2):
         leaf, after = marks.leaves[int(parts[n])], parts[n + 1]
@@ -218,7 +218,7 @@ def spans_of_texts(text: str, marked: str, marks: TextMarks) -> list[SourceSpan]
 
 
 def _end(text: str, at: int, value: str, after: str, is_last: bool) -> int:
-    """Where a value that begins `at` ends, with the format's words `after` it."""
+    """The end of a value that begins at `at`, with the format's text `after` it."""
     for written in (value, json.dumps(value, ensure_ascii=False)[1:-1]):
         end = at + len(written)
         if text.startswith(written, at) and text.startswith(after, end):
@@ -229,7 +229,7 @@ def _end(text: str, at: int, value: str, after: str, is_last: bool) -> int:
     return len(text) if place < 0 else place
 
 
-# What is not text of the request.
+# Parts of the prompt that are not texts of the request.
 
 _OPTIONS: dict[str, tuple[Location, ...]] = {
     "effort": (("reasoning_effort",), ("reasoning", "effort"), ("output_config", "effort")),
@@ -244,7 +244,7 @@ _OPTIONS: dict[str, tuple[Location, ...]] = {
 def spans_of(
     prompt: Prompt, texts: Sequence[SourceSpan], origins: MessageOrigins
 ) -> list[SourceSpan]:
-    """The whole prompt in spans: its texts, and what is between them."""
+    """The whole prompt in spans: its texts, and the parts between them."""
     pieces = prompt.pieces
     owners = _PieceOwners(prompt, origins, texts)
     spans: list[SourceSpan] = []
@@ -263,7 +263,7 @@ def spans_of(
 def _cut(
     start: int, end: int, texts: Sequence[SourceSpan], n: int, around: Location | None
 ) -> Iterator[SourceSpan]:
-    """A stretch of the prompt, in texts and what is between them."""
+    """A part of the prompt in spans: its texts, and the parts between them."""
     at = start
     while n < len(texts) and texts[n].start < end:
         span = texts[n]
@@ -279,7 +279,7 @@ def _cut(
 
 
 class _PieceOwners:
-    """What is around each piece of a prompt."""
+    """The element of the request that each piece of a prompt belongs to."""
 
     def __init__(
         self, prompt: Prompt, origins: MessageOrigins, texts: Sequence[SourceSpan]
@@ -296,7 +296,7 @@ class _PieceOwners:
         return _OWNER_BY_FIELD.get(piece.field, _message_location)(piece, self._origins)
 
     def by_tool(self, span: SourceSpan, piece: Piece) -> Iterator[SourceSpan]:
-        """The schemas stand one in a line, in the order in which tools are declared."""
+        """The span of the schemas, cut by tool: one in each line, in the order of declaration."""
         if piece.origin != "caller" or span.location is None:
             yield span
             return
@@ -307,14 +307,14 @@ class _PieceOwners:
             at += len(line)
 
     def _next_tool(self, tools: Location, line: str) -> Location:
-        """The tool of a line: the next with its name, as some may not be shown."""
+        """The tool of a line: the next one with its name, because some may not be shown."""
         if tools not in self._names:
             self._names[tools] = self._origins.tool_names(tools)
         names = self._names[tools]
         named = _NAME.search(line)
         name = json.loads(named[1]) if named else None
         for n in range(self._tool, len(names)):
-            # A name may have got its namespace in front.
+            # The prompt may have the namespace before a name.
             if names[n] and name is not None and name.endswith(names[n]):
                 self._tool = n + 1
                 return (*tools, n)
@@ -327,7 +327,7 @@ _NAME = re.compile(r'"name": ?("(?:[^"\\]|\\.)*")')
 def _calls_in(
     prompt: Prompt, origins: MessageOrigins, texts: Sequence[SourceSpan]
 ) -> dict[int, Location]:
-    """The call that each piece of a block of calls belongs to: the arguments after its name."""
+    """The call that each piece of a block of calls belongs to; after its name, its arguments."""
     opening = prompt.dialect.tags.invoke_open.parts
     names = {span.start: span.location for span in texts if span.location and _is_name(span)}
     calls: dict[int, Location] = {}
@@ -365,7 +365,7 @@ def _field_of(name: str) -> Callable[[Piece, MessageOrigins], Location | None]:
 
 
 def _option(name: str) -> Callable[[Piece, MessageOrigins], Location | None]:
-    """An option of the request, or of the message that brings its own."""
+    """A function that locates an option: in the message that has its own, else in the request."""
 
     def of(piece: Piece, origins: MessageOrigins) -> Location | None:
         if piece.message is not None:

@@ -1,5 +1,5 @@
-"""The turns of a session, or the exchanges of a log: what each costs, what of it the engine's cache
-keeps and loses, and what was repaired.
+"""The turns of a session, or the exchanges of a log: the size of each, the parts of it that the
+engine's cache keeps and loses, and the repairs.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ from dsv4.errors import Error
 if TYPE_CHECKING:
     from dsv4.tokens import Tokenizer
 
-# So many earlier requests an engine is taken to remember.
+# The number of earlier requests that an engine is assumed to have in its cache.
 REMEMBERED = 16
-# Seconds for which turns are measured before an answer goes out with those that there are.
+# Seconds for which turns are measured before an answer is sent with those that are ready.
 PATIENCE = 2.0
 
 
 class ListedTurn(NamedTuple):
-    """A request: the `turn` that opens it, the `size` of its prompt, how much of what the engine
-    held before (`held`) it begins with (`reused`), in `words`, and what is wrong with its answer
-    (`repairs`), or why it has no prompt (`problem`).
+    """A request: the `turn` that opens it, the `size` of its prompt, the size of the cached text
+    (`held`) and of the part that the prompt begins with (`reused`), both in `words`, the faults of
+    its answer (`repairs`), or the reason why it has no prompt (`problem`).
     """
 
     turn: int
@@ -66,8 +66,8 @@ class ListedTurn(NamedTuple):
 
 
 def list_turns(body: Mapping[str, Any], context: PlaygroundContext) -> dict[str, Any]:
-    """The turns of what was pasted, from the number `start` on: as many as are measured in a
-    moment. How many there are (`total`), and in what their sizes are counted.
+    """The turns of a pasted text, from the number `start` on: as many as are measured in a moment.
+    Also their number (`total`), and the unit of their sizes.
     """
     start = max(whole_field(body, "start", 0), 0)
     asked = json.dumps({name: value for name, value in body.items() if name != "start"})
@@ -82,7 +82,7 @@ def list_turns(body: Mapping[str, Any], context: PlaygroundContext) -> dict[str,
 
 
 class MeasuredTurns:
-    """The turns of what was pasted, which are measured as they are asked for."""
+    """The turns of a pasted text, which are measured on demand."""
 
     def __init__(self, body: Mapping[str, Any], context: PlaygroundContext) -> None:
         self._body = body
@@ -99,7 +99,7 @@ class MeasuredTurns:
             self._rest = self._of_log(pasted)
 
     def turns_from(self, start: int) -> list[ListedTurn]:
-        """Those from a number on, at least one of which is new."""
+        """The turns from the number `start` on. At least that turn is measured, if there is one."""
         until = monotonic() + PATIENCE
         while len(self._turns) <= start or monotonic() < until:
             turn = next(self._rest, None)
@@ -109,7 +109,7 @@ class MeasuredTurns:
         return self._turns[start:]
 
     def _meter(self, prompt: Prompt) -> PromptMeter:
-        """What measures all prompts, if it can measure this one."""
+        """The meter: it counts in tokens if the tokenizer fits this one, else in characters."""
         tokenizer, self.no_tokens = tokenizer_for(self._context.tokenizer, prompt)
         return PromptMeter(tokenizer)
 
@@ -150,7 +150,7 @@ class MeasuredTurns:
 
 @lru_cache(maxsize=1)
 def _measuring(asked: str, tokenizer: Tokenizer | None, dialect: str) -> MeasuredTurns:
-    """What goes on where an answer before this one left off."""
+    """The turns of a request, cached, so that the next answer continues after the last one."""
     context = PlaygroundContext(tokenizer=tokenizer, dialect=dialect)
     return MeasuredTurns(json.loads(asked), context)
 
@@ -163,7 +163,7 @@ def _messages(page: PageRequest) -> list[MessageFields]:
 
 
 def _repairs(message: Mapping[str, Any]) -> Iterator[str]:
-    """What a client should not have got: markup in a text, arguments that are no JSON."""
+    """The faults of a message that a client got: markup in a text, arguments that are not JSON."""
     content = message.get("content")
     if isinstance(content, str) and "<" in content:
         read = parse(content, thinking=False)
@@ -186,7 +186,7 @@ def _words(held: int, kept: int) -> str:
 def _prompts(
     pasted: Pasted, n: int, body: Mapping[str, Any], context: PlaygroundContext
 ) -> tuple[Prompt, Prompt | None]:
-    """The prompt of an exchange; with its completion, where that is known."""
+    """The prompt of an exchange, and the prompt with its completion, None if that is unknown."""
     if isinstance(pasted, PastedRecords):
         record = pasted.records[n]
         sent, completion = record["prompt"], record["completion"]
@@ -200,7 +200,7 @@ def _prompts(
 
 
 def _told(pasted: Pasted) -> Iterator[Iterator[str]]:
-    """What is wrong with the answer of each exchange."""
+    """The faults of the answer of each exchange."""
     if isinstance(pasted, PastedRecords):
         yield from map(_reported, pasted.records)
     elif isinstance(pasted, PastedExchanges):
