@@ -1,1 +1,1 @@
-"""Arguments of calls against the schemas of their tools: what does not fit, and what makes it."""
+"""Arguments of calls checked against the schemas of their tools, and repaired to fit them."""

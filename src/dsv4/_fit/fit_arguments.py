@@ -1,7 +1,7 @@
-"""Arguments that do not fit their tool's schema, made to fit where nothing is lost.
+"""Repairs arguments that do not fit their tool's schema, if nothing is lost by it.
 
 A step is taken only at a place that the validator names, the whole is validated again after each,
-and nothing is changed unless it fits in the end.
+and nothing is changed unless everything fits in the end.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from dsv4.schema import (
 )
 from dsv4.version import how_to_install
 
-# How much work one call may be: a character of a version that is validated is one, a problem of it
-# about as much as a hundred.
+# The most work for one call. Each character of a version that is validated counts as one, each
+# problem in it as a hundred.
 _MOST_WORK, _WORK_OF_PROBLEM = 1_000_000, 100
 
 
 @dataclass(frozen=True, slots=True)
 class FittedArguments:
-    """What became of the arguments of a call.
+    """The arguments of a call after `fit_arguments`.
 
-    `arguments` is what fits: a text where a text was given, else a dict. Where nothing was to be
-    done, or nothing could be, it is what was given. `repairs` says what was done, each as a place
-    and a step. `problem` is what does not fit, in the validator's words; None where all fits, or
-    the schema cannot be used.
+    `arguments` is the fitting value: a text if a text was given, else a dict. If no repair was
+    needed or possible, it is the given value. `repairs` lists the repairs, each as a place and a
+    step. `problem` is the validator's message about the first problem that is left; None if
+    everything fits, or the schema cannot be used.
     """
 
     arguments: Any
@@ -53,10 +53,10 @@ class FittedArguments:
 
 
 def fit_arguments(arguments: str | Mapping[str, Any], schema: Schema) -> FittedArguments:
-    """The arguments of a call, made to fit the schema of its tool where nothing is lost by it.
+    """Makes the arguments of a call fit the schema of its tool, if nothing is lost by it.
 
-    `arguments` is a JSON object, or its text; `schema` is the tool's JSON Schema. What fits is
-    never touched. Needs the extra `serve` or `check`.
+    `arguments` is a JSON object, or its text; `schema` is the tool's JSON Schema. Arguments that
+    fit are never changed. Needs the extra `serve` or `check`.
     """
     if not isinstance(arguments, (str, Mapping)):
         raise OptionError(mismatch(arguments, "a JSON object or its text"), ("arguments",))
@@ -78,18 +78,19 @@ def fit_arguments(arguments: str | Mapping[str, Any], schema: Schema) -> FittedA
             return FittedArguments(arguments, problem=found.problem)
         fitted = _written(found.tree)
         return FittedArguments(fitted if is_text else json.loads(fitted), found.repairs)
-    except RecursionError:  # nested so deep that nobody validates it
+    except RecursionError:  # nested too deep to be validated
         return FittedArguments(arguments)
 
 
 def _fitted(tree: _Tree, text: str, validator: SchemaValidator | None) -> _Found:
-    """The same tree where it fits, or cannot be made to; `text` is what it was read from."""
+    """A tree that fits; the same tree if it fits already, or cannot be made to fit. `text` is the
+    text that it was read from."""
     problems = validator.problems(_plain(tree)) if validator else None
     if validator is None or not problems:
         return _Found(tree)
     try:
         found = _search(_read(text), problems, validator)
-    except ValueError:  # a key comes twice: one of the two would be lost
+    except ValueError:  # a key occurs twice: one of its values would be lost
         found = None
     return found or _Found(tree, problem=_in_words(problems[0]))
 
@@ -98,11 +99,11 @@ def _in_words(problem: SchemaProblem) -> str:
     return f"{path_of(problem.path)}: {problem.text}" if problem.path else problem.text
 
 
-# Arguments as a tree in which numbers are what the model wrote.
+# Arguments as a tree in which numbers are kept as the model wrote them.
 
 
 class _Digits(str):
-    """A number, as it was written."""
+    """A number as it was written."""
 
     __slots__ = ()
 
@@ -128,7 +129,7 @@ _tolerant, _strict = _decoder_of(), _decoder_of(object_pairs_hook=_members)
 
 
 def _read(text: str) -> _Tree:
-    """The tree of a text. Raises a `ValueError` for what is no JSON, or has a key twice."""
+    """The tree of a text. Raises a `ValueError` if the text is not JSON, or has a key twice."""
     tree: _Tree = _strict.decode(text)
     return tree
 
@@ -138,7 +139,7 @@ def _written(tree: _Tree) -> str:
     if isinstance(tree, _Digits):
         return str(tree)
     if isinstance(tree, str):
-        # Half of a surrogate pair has no bytes, and stays an escape.
+        # Half of a surrogate pair cannot be encoded, and stays an escape.
         return json_string(tree) if _encodable(tree) == tree else json.dumps(tree)
     if isinstance(tree, dict):
         return object_text({key: _written(member) for key, member in tree.items()})
@@ -157,12 +158,12 @@ def _plain(tree: _Tree) -> Any:
 
 
 def _encodable(text: str) -> str:
-    """A text without halves of surrogate pairs, which the validator does not take."""
+    """A text without halves of surrogate pairs, which the validator does not accept."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def _number(digits: str) -> int | Decimal:
-    """The value of a number, exactly; of one beyond all measure, about that."""
+    """The exact value of a number; an approximate value if the number is extremely large."""
     try:
         if not digits.lstrip("-").isdecimal():
             return Decimal(digits)
@@ -173,7 +174,7 @@ def _number(digits: str) -> int | Decimal:
         return Decimal("9e9999")
 
 
-# Python refuses to read integers of more.
+# Python refuses to read integers with more digits.
 _MOST_DIGITS = 4_000
 
 
@@ -181,8 +182,8 @@ _MOST_DIGITS = 4_000
 
 
 class _Edit(NamedTuple):
-    """Another tree, and what was done to get it. One that loses a member comes last: a null that
-    one of the alternatives takes stays a null."""
+    """A changed tree, and the step that changed it. A step that removes a member is tried last, so
+    that a null that one of the alternatives accepts stays a null."""
 
     tree: _Tree
     repair: str
@@ -190,7 +191,7 @@ class _Edit(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """A tree, what was done to get it, and what does not fit in it."""
+    """A tree, the repairs that led to it, and the problem that is left in it."""
 
     tree: _Tree
     repairs: tuple[str, ...] = ()
@@ -200,7 +201,7 @@ class _Found(NamedTuple):
 def _search(
     tree: _Tree, problems: list[SchemaProblem] | None, validator: SchemaValidator
 ) -> _Found | None:
-    """The first tree that fits, the likeliest steps first."""
+    """The first tree that fits. The likeliest steps are tried first."""
     waiting = [_Found(tree)]
     seen = {_written(tree)}
     left = _MOST_WORK
@@ -224,7 +225,7 @@ def _search(
 
 
 def _first_edits(tree: _Tree, problems: list[SchemaProblem], root: Schema) -> list[_Edit]:
-    """The steps for the first problem that has any: each of the others must go as well."""
+    """The steps for the first problem that has any. All others must be repaired as well."""
     for problem in problems:
         edits = [edit for leaf in _leaves(problem) for edit in _edits(tree, leaf, root)]
         if edits:
@@ -233,7 +234,7 @@ def _first_edits(tree: _Tree, problems: list[SchemaProblem], root: Schema) -> li
 
 
 def _leaves(problem: SchemaProblem) -> Iterator[SchemaProblem]:
-    """What a problem comes to, in each of the alternatives."""
+    """The innermost problems of a problem, for each of the alternatives."""
     if not problem.inside:
         yield problem
     for each in problem.inside:
@@ -267,14 +268,14 @@ _ABOUT_KEYS = {"required", "additionalProperties", "unevaluatedProperties"}
 
 
 class _Nothing:
-    """What stands for a member that is left out."""
+    """The type of a value that removes its member."""
 
 
 _New: TypeAlias = "_Tree | _Nothing"
 
 
 def _as_json(value: _Tree, problem: SchemaProblem) -> Iterator[_New]:
-    """A text that is JSON of the declared type becomes it."""
+    """Turns a text that is JSON of the declared type into its value."""
     if not isinstance(value, str) or isinstance(value, _Digits):
         return
     try:
@@ -287,7 +288,8 @@ def _as_json(value: _Tree, problem: SchemaProblem) -> Iterator[_New]:
 
 
 def _has_type(value: _Tree, types: tuple[str, ...]) -> bool:
-    """Whether a value may have one of the types. Which number is an integer, the validator says."""
+    """Whether a value may have one of the types. Any number passes for an integer here: the
+    validator decides."""
     if isinstance(value, _Digits):
         return "integer" in types or "number" in types
     return has_type(value, types)
@@ -298,20 +300,20 @@ _PYTHONS = {"True": True, "False": False}
 
 
 def _left_out(value: _Tree, problem: SchemaProblem) -> Iterator[_New]:
-    """A null, or the text of one, that a key need not have."""
+    """Removes a member whose value is null, or the text "null"."""
     if problem.path and isinstance(problem.path[-1], str) and value in (None, "null"):
         yield _Nothing()
 
 
 def _as_digits(value: _Tree, problem: SchemaProblem) -> Iterator[_New]:
-    """A number where text is declared becomes its digits."""
+    """Turns a number into its digits, if text is declared."""
     if isinstance(value, _Digits) and (not problem.types or "string" in problem.types):
         yield str(value)
 
 
 def _as_list(value: _Tree, problem: SchemaProblem) -> Iterator[_New]:
-    """One value where a list is declared becomes a list of one: but not nothing, and not the text
-    of a list, which may be broken."""
+    """Turns a value into a list of one, if a list is declared: but not null, and not the text of a
+    list, which may be broken."""
     is_text = isinstance(value, str) and not isinstance(value, _Digits)
     is_other = isinstance(value, list) or value is None
     if is_other or (is_text and (value == "null" or str(value).lstrip().startswith("["))):
@@ -333,7 +335,7 @@ _WRAPPERS = (*HOLDS_ALL, "parameters")
 def _unwrapped(
     arguments: dict[str, _Tree], declared: Mapping[str, object], required: list[str], root: Schema
 ) -> Iterator[_Edit]:
-    """What stands under a lone key that is only a wrapper: the arguments, or the one text."""
+    """Removes the only key, if it is a wrapper of the arguments, or of a single text."""
     key, inside = next(iter(arguments.items()), ("", None))
     if len(arguments) != 1 or key not in _WRAPPERS or key in declared:
         return
@@ -348,7 +350,7 @@ def _unwrapped(
 
 
 def _renames(members: dict[str, _Tree], declared: set[str]) -> Iterator[tuple[str, str]]:
-    """Keys that differ from missing ones only in case, `_` and `-`, where no other does."""
+    """Pairs of a key and the missing key that differs only in case, `_` and `-`, if unambiguous."""
     unknown = [key for key in members if key not in declared]
     missing = [name for name in declared if name not in members]
     for key in unknown:
@@ -374,7 +376,7 @@ def _schema_of(problem: SchemaProblem, root: Schema) -> object:
 
 
 def _replaced(tree: _Tree, path: Location, new: _New) -> _Tree:
-    """A tree with another value at a place. What is not on the way there is shared."""
+    """A copy of a tree with another value at a place. Parts off the path are shared."""
     if not path:
         return new  # type: ignore[return-value]
     step, rest = path[0], path[1:]

@@ -1,7 +1,7 @@
-"""The one validator of JSON Schemas: whether a value fits a schema, and what of it does not.
+"""The one validator of JSON Schemas: it finds the parts of a value that do not fit a schema.
 
 Schemas come from clients, so nothing outside of a schema is ever fetched, and no schema takes more
-than a bounded time: references may make a small one stand for 2^30 branches.
+than a bounded time: with references, a small schema may have 2^30 branches.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from typing import Any, NamedTuple
 from dsv4.errors import Location
 from dsv4.schema import Schema, resolve
 
-# A schema of more characters is not used, and one of more than a few is not kept.
+# A schema of more characters is not used; a validator is cached only for shorter ones.
 _LONGEST_SCHEMA, _LONGEST_KEPT = 1 << 20, 1 << 16
-# So many pairs of a schema and a value are looked at, so deep.
+# The most pairs of a schema and a value that are examined, and their greatest depth.
 _MOST_PAIRS, _DEEPEST = 5_000, 64
 
 
 class SchemaProblem(NamedTuple):
-    """What does not fit: where in the value, in the validator's words; the keyword, the types that
-    it names, and where in the schema it stands. Of alternatives, `inside` has what each of them
-    says."""
+    """A part of a value that does not fit: its place in the value, the validator's message, the
+    keyword, the types that it names, and its place in the schema. For alternatives, `inside` has
+    the problems of each."""
 
     path: Location
     text: str
@@ -43,7 +43,7 @@ def has_validator() -> bool:
 
 
 class SchemaValidator:
-    """A schema that was compiled."""
+    """A compiled schema."""
 
     def __init__(self, schema: Schema, compiled: Any) -> None:
         self.schema = schema
@@ -53,14 +53,14 @@ class SchemaValidator:
         self._is_unbounded = '"$dynamicRef"' in text or '"$recursiveRef"' in text
 
     def problems(self, value: object) -> list[SchemaProblem] | None:
-        """What of a value does not fit. None: nobody can say, or not in time."""
+        """The problems of a value. None if they cannot be found, or not in time."""
         if self._is_unbounded or (self._refers and not self._is_small(value)):
             return None
         try:
             if self._compiled.is_valid(value):
                 return []
             return [_problem(error) for error in self._compiled.iter_errors(value)]
-        except (ValueError, RecursionError):  # what is no JSON, or nested too deep
+        except (ValueError, RecursionError):  # a value that is not JSON, or nested too deep
             return None
 
     def _is_small(self, value: object) -> bool:
@@ -69,7 +69,7 @@ class SchemaValidator:
 
 
 def validator_of(schema: Schema) -> SchemaValidator | None:
-    """The validator of a schema. None where it cannot be used, or the library is missing."""
+    """The validator of a schema. None if the schema cannot be used, or the library is missing."""
     try:
         text = json.dumps(schema)
     except (TypeError, ValueError, RecursionError):
@@ -92,12 +92,12 @@ def _usable_validator(text: str) -> SchemaValidator | None:
         return None
 
 
-# What cannot be used is kept as well, so that it is not tried with every call.
+# Unusable schemas are cached as well, so that they are not tried again with every call.
 _kept_validator = lru_cache(256)(_usable_validator)
 
 
 def schema_problem(schema: object) -> SchemaProblem | None:
-    """What is wrong with a schema. None where nothing is, or nobody can say."""
+    """The problem with a schema. None if there is none, or it cannot be determined."""
     try:
         _new_validator(json.dumps(schema))
     except (TypeError, ValueError, RecursionError) as error:
@@ -105,12 +105,13 @@ def schema_problem(schema: object) -> SchemaProblem | None:
     return None
 
 
-# The keywords of problems with what a schema refers to.
+# The keywords of problems with the references of a schema.
 OF_REFERENCES = ("$ref", "referencing")
 
 
 def schema_error(schema: Schema) -> str | None:
-    """Why a schema is none, in the validator's words. Where it refers to is not looked at."""
+    """The validator's message on why a schema is invalid, None if it is valid. The targets of its
+    references are not checked."""
     problem = schema_problem(schema)
     if problem is None or problem.keyword in OF_REFERENCES:
         return None
@@ -136,10 +137,10 @@ def _in_short(message: str) -> str:
     return line if len(line) <= 160 else line[:159] + "…"
 
 
-# How much work a schema is that refers to others. The validator may look at all of these pairs.
+# The work for a schema with references. The validator may examine all of these pairs.
 
 
-# Keywords with schemas of the same value, and with schemas of what is in it.
+# Keywords with schemas of the same value, and with schemas of its members.
 _OF_ITSELF = ("anyOf", "oneOf", "allOf", "not", "if", "then", "else", "dependentSchemas")
 _OF_MEMBERS = (
     *("additionalProperties", "patternProperties", "unevaluatedProperties", "items"),
@@ -148,7 +149,7 @@ _OF_MEMBERS = (
 
 
 def _pairs(schema: object, value: object, root: Schema, depth: int) -> Iterator[None]:
-    """One for each pair of a schema and a value that are held against each other."""
+    """One item for each pair of a schema and a value that the validator may compare."""
     yield None
     if not isinstance(schema, dict) or not depth:
         return
@@ -167,7 +168,7 @@ def _pairs(schema: object, value: object, root: Schema, depth: int) -> Iterator[
 
 
 def _schemas_in(given: object) -> list[object]:
-    """The schemas under a keyword: one, a list, or by name."""
+    """The schemas under a keyword: a single one, those in a list, or those in an object by name."""
     if isinstance(given, dict):
         return [given, *(each for each in given.values() if isinstance(each, dict))]
     return list(given) if isinstance(given, list) else []

@@ -1,1 +1,1 @@
-"""What an image is in a prompt: its size, from the bytes of its file, and its tokens."""
+"""The images of a prompt: their sizes, from the bytes of their files, and their tokens."""

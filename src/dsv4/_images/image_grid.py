@@ -1,4 +1,4 @@
-"""How many tokens an image has, by its size (docs/images.md).
+"""The number of tokens of an image, by its size (docs/images.md).
 
 Engines scale an image until its cells fit a budget, and write each row of cells with a token for
 its end. All arithmetic is in doubles, in the order of the engines: exact fractions would give other
@@ -27,9 +27,9 @@ CELL = PATCH * PATCHES
 class ImageGrid:
     """The cells of an image.
 
-    `rows` and `columns` are those of the cells, `tokens` what the image takes in a prompt, and
+    `rows` and `columns` are those of the cells, `tokens` is the number of tokens in a prompt, and
     `pixels` the width and height that engines scale it to. `width` and `height` are those of the
-    image itself, and `start` is how many tokens stand before it.
+    image itself, and `start` is the number of tokens before it.
     """
 
     width: int
@@ -47,8 +47,8 @@ def image_grid(
     """The cells and tokens of an image of `width` × `height` pixels, as it is shown.
 
     `start` is the number of tokens before it: BOS counts, and every earlier image with all of its
-    tokens. It matters in "v4-vision" only. Raises an `OptionError` for a size that no image has,
-    and for a `dialect` without images.
+    tokens. It matters in "v4-vision" only. Raises an `OptionError` for an impossible size, and for
+    a `dialect` without images.
     """
     for name, value, least in (("width", width, 1), ("height", height, 1), ("start", start, 0)):
         if value.__class__ is not int or not least <= value <= LONGEST_SIDE:
@@ -65,7 +65,7 @@ def image_grid(
 
 
 def grids_of(sizes: Iterable[tuple[int, int] | None], dialect: Dialect) -> list[ImageGrid | None]:
-    """The grid of each size; None where that is not known, or the dialect says nothing of it."""
+    """The grid of each size; None if the size is unknown, or the dialect has no images."""
     if dialect.image_rule is None:
         return [None for _ in sizes]
     return [None if size is None else image_grid(*size, dialect=dialect) for size in sizes]
@@ -96,7 +96,7 @@ def _cells_of_pixels(width: int, height: int) -> _Cells:
 
 
 def _shrunk(width: int, height: int, budget: int, rule: ImageRule) -> _Cells:
-    """An image that is too large, scaled so that its cells are about as many as the budget."""
+    """The cells of an image that is too large, scaled so that their number is about the budget."""
     ratio = height / width
     columns = sqrt(budget / ratio + 0.25) - 0.5
     rows = columns * ratio

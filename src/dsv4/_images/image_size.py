@@ -1,8 +1,8 @@
 """The size of a picture, from the headers of its file. No pixel is decoded.
 
 The size is that of the picture as it is shown: engines turn it by its orientation first, as
-Pillow's `exif_transpose` does. So metadata is looked for wherever it may stand, which is often at
-the end.
+Pillow's `exif_transpose` does. So metadata is searched wherever it may be, which is often at the
+end.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 from dsv4.errors import ImageError, OptionError, mismatch
 
-# More pixels on a side are in no file that says the truth.
+# No valid file has more pixels on a side.
 LONGEST_SIDE = 2**32 - 1
-# A file of more parts than this is made to take long.
+# A file with more parts than this was made to take long.
 MOST_PARTS = 100_000
 # Orientations that turn the picture by a quarter, so that its sides are swapped.
 _TURNED = frozenset(range(5, 9))
@@ -45,7 +45,7 @@ def image_size(data: bytes) -> tuple[int, int]:
 
 
 def read_image(data: bytes) -> ImageFile:
-    """The format and size of a picture. Raises what `image_size` raises."""
+    """The format and size of a picture. Raises the errors of `image_size`."""
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise OptionError("data", mismatch(data, "the bytes of a picture"))
     file = _Bytes(bytes(data))
@@ -68,7 +68,7 @@ def _first_bytes(data: bytes) -> str:
     return f"found a file that begins with {data[:12]!r}"
 
 
-# The brands of files that only an image library reads.
+# The brands of files that only an image library can read.
 _HEIF = {
     **dict.fromkeys(("avif", "avis"), "an AVIF"),
     **dict.fromkeys(("heic", "heix", "hevc", "hevx", "heim", "heis", "mif1", "msf1"), "a HEIC"),
@@ -81,7 +81,7 @@ def is_heif(data: bytes) -> bool:
 
 
 class _Bytes:
-    """The bytes of a file. Whoever reads behind their end is told that the file is cut."""
+    """The bytes of a file. Reading beyond their end raises the error that the file is cut short."""
 
     def __init__(self, data: bytes, format: str = "") -> None:
         self.data = data
@@ -107,7 +107,7 @@ class _Bytes:
         return ImageError(f"found a {self.format} file {problem}")
 
     def parts(self) -> Iterator[int]:
-        """As many numbers as a file may have parts."""
+        """As many numbers as a file may have parts; then raises an error."""
         yield from range(MOST_PARTS)
         raise self.broken(f"of more than {MOST_PARTS:,} parts")
 
@@ -116,7 +116,7 @@ class _Bytes:
 _SizeFields = tuple[int, int, int]
 
 
-# PNG: chunks, each with its length. Metadata may stand behind the pixels.
+# PNG: chunks, each with its length. Metadata may come after the pixels.
 
 
 def _read_png(file: _Bytes) -> _SizeFields:
@@ -181,7 +181,7 @@ def _international_text(data: bytes) -> tuple[bytes, bytes]:
     return name, text if packed in (b"", b"\0") else _unpacked(text) if method == b"\0" else b""
 
 
-# A text of metadata is at most this long; Pillow refuses longer ones.
+# The greatest length of a metadata text; Pillow refuses longer ones.
 _LONGEST_TEXT = 1 << 20
 
 
@@ -199,15 +199,15 @@ _PNG_TEXTS: dict[bytes, Callable[[bytes], tuple[bytes, bytes]]] = {
 }
 
 
-# JPEG: segments, each with its length, up to the first scan. The frame's size may stand last, and
-# thumbnails inside of segments have sizes of their own. The mark of the end cannot stand between
-# pixels, so a file without it is cut; zeros that fill up are taken for it.
+# JPEG: segments, each with its length, up to the first scan. The frame's size may come last, and
+# thumbnails inside of segments have sizes of their own. The end marker cannot occur between pixels,
+# so a file without it is cut short; padding with zeros is accepted instead.
 
 _FRAMES = frozenset((*range(0xC0, 0xD0),)) - {0xC4, 0xC8, 0xCC}
 _BARE = frozenset((0x01, *range(0xD0, 0xDA)))
 _SCAN = 0xDA
 _JPEG_END = b"\xff\xd9"
-# Any number of 0xFF may stand before a marker; with a zero behind it, it is none.
+# Any number of 0xFF bytes may precede a marker; 0xFF followed by a zero is not a marker.
 _JPEG_MARKER = re.compile(rb"\xff[^\x00\xff]", re.DOTALL)
 _JPEG_XMP = b"http://ns.adobe.com/xap/1.0/\0"
 
@@ -231,7 +231,7 @@ def _read_jpeg(file: _Bytes) -> _SizeFields:
             size = file.unpack(">HH", at + 3)
         elif marker == 0xE1:
             data = file.slice(at + 2, length - 2)
-            if data.startswith(_EXIF):  # long ones are cut into several
+            if data.startswith(_EXIF):  # long metadata is split into several segments
                 exif += data[len(_EXIF) :] if exif else data
             elif data.startswith(_JPEG_XMP):
                 xmp = data[len(_JPEG_XMP) :]
@@ -245,15 +245,15 @@ def _read_jpeg(file: _Bytes) -> _SizeFields:
 
 
 def _marker(file: _Bytes, at: int) -> tuple[int, int]:
-    """The next marker from `at` on, and where its segment begins. What fills up is passed over, in
-    one search: a file may consist of it."""
+    """The position after the next marker from `at` on, where its segment begins, and the marker.
+    Padding is skipped in one search: a file may consist of it."""
     match = _JPEG_MARKER.search(file.data, at)
     if match is None:
         raise file.cut(len(file.data) + 1)
     return match.end(), file.data[match.end() - 1]
 
 
-# GIF: a screen, which a first frame that is larger enlarges.
+# GIF: the size of the screen, or of a first frame that is larger.
 
 
 def _read_gif(file: _Bytes) -> _SizeFields:
@@ -279,7 +279,7 @@ def _after_blocks(file: _Bytes, at: int) -> int:
     return at
 
 
-# WebP: the size stands in the header of one of three kinds of pictures.
+# WebP: the size is in the header of one of three kinds of pictures.
 
 
 def _read_webp(file: _Bytes) -> _SizeFields:
@@ -320,7 +320,7 @@ def _webp_metadata(file: _Bytes, end: int) -> tuple[bytes | None, bytes]:
     return exif, xmp
 
 
-# BMP: a negative height says that rows stand from top to bottom.
+# BMP: a negative height means that rows are stored from top to bottom.
 
 _BMP_HEADERS = (40, 52, 56, 64, 108, 124)
 
@@ -340,11 +340,11 @@ def _read_bmp(file: _Bytes) -> _SizeFields:
     return width, abs(height), 1
 
 
-# TIFF, which EXIF data is as well: a directory of entries that stands anywhere.
+# TIFF, which is also the form of EXIF data: a directory of entries that may be anywhere.
 
 _WIDTH, _HEIGHT, _XMP, _ORIENTATION = 256, 257, 700, 274
 _WANTED = (_WIDTH, _HEIGHT, _XMP, _ORIENTATION)
-# By the number of an entry's type: bytes of a value, and how one that is a number is read.
+# By the number of an entry's type: the bytes of a value, and the format of a number.
 _UNITS = dict(enumerate((1, 1, 2, 4, 8, 1, 1, 2, 4, 8, 4, 8, 4), 1)) | {16: 8, 17: 8, 18: 8}
 _NUMBERS = {3: "H", 4: "I", 8: "h", 9: "i", 11: "f", 12: "d", 13: "I", 16: "Q", 17: "q", 18: "Q"}
 _NUMBERS |= {5: "II", 6: "b", 10: "ii"}  # fractions, and a byte with a sign
@@ -370,7 +370,7 @@ def _directory(file: _Bytes, data: bytes) -> dict[int, int | bytes]:
         raise file.broken(f"whose directory begins with {data[:4]!r}, expected II or MM and 42")
     inside = _Bytes(data, file.format)
     tags: dict[int, int | bytes] = {}
-    with suppress(ImageError):  # where a value is cut, nothing behind it is read
+    with suppress(ImageError):  # nothing is read after a value that is cut short
         for tag, kind, field in _entries(inside, order, version == 43):
             if tag in _WANTED:
                 tags.setdefault(tag, _value(order, kind, field))
@@ -398,7 +398,7 @@ def _entries(file: _Bytes, order: str, is_big: bool) -> Iterator[tuple[int, int,
 
 
 def _value(order: str, kind: int, field: bytes) -> int | bytes:
-    """The first number that is there, or the bytes of a text."""
+    """The first number of a field, or the bytes of a text."""
     if kind not in _NUMBERS:
         return field
     number, divisor = (*struct.unpack_from(order + _NUMBERS[kind], field), 1)[:2]
@@ -406,12 +406,12 @@ def _value(order: str, kind: int, field: bytes) -> int | bytes:
 
 
 def _orientation(exif: bytes | None, xmp: bytes, file: _Bytes) -> int:
-    """How a picture is turned: EXIF says it, or XMP where EXIF does not."""
+    """The orientation of a picture: that of EXIF, or of XMP if EXIF has none."""
     while exif is not None and exif.startswith(_EXIF):
         exif = exif[len(_EXIF) :]
     try:
         entry = _directory(file, exif).get(_ORIENTATION) if exif else None
-    except ImageError:  # what cannot be read says nothing, and is no reason to ask XMP
+    except ImageError:  # unreadable EXIF has no orientation, but is no reason to read XMP
         return 1
     if entry is None:
         return _orientation_in_xmp(xmp)

@@ -1,4 +1,4 @@
-"""What an image's record holds: the bytes of a picture, or an address; and so its size."""
+"""The content of an image's record: the bytes of a picture, or an address; and so its size."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ def is_data_url(address: str) -> bool:
 
 
 def image_bytes(record: Mapping[str, Any]) -> bytes | None:
-    """The bytes of a picture, from its record; None where the record has only an address.
+    """The bytes of a picture, from its record; None if the record has only an address.
 
-    A record is what `Prompt.images` has: `url`, `source` (as Anthropic writes it) or `data`. Raises
-    an `ImageError` for data that is not base64.
+    A record is an item of `Prompt.images`: it has `url`, `source` (as Anthropic writes it) or
+    `data`. Raises an `ImageError` for data that is not base64.
     """
     source = record.get("source")
     if isinstance(source, Mapping):
@@ -60,7 +60,7 @@ def maybe_address(record: Mapping[str, Any]) -> str | None:
 
 
 def maybe_size(record: Mapping[str, Any]) -> tuple[int, int] | None:
-    """The size of an image as it is shown; None where its bytes are not there, or not readable."""
+    """The size of an image as it is shown; None if its bytes are missing or unreadable."""
     try:
         data = image_bytes(record)
         return None if data is None else image_size(data)
@@ -69,7 +69,7 @@ def maybe_size(record: Mapping[str, Any]) -> tuple[int, int] | None:
 
 
 def why_no_size(record: Mapping[str, Any]) -> str:
-    """What to say of an image whose size is not known."""
+    """The message about an image whose size is unknown."""
     try:
         data = image_bytes(record)
         if data is not None:
@@ -82,7 +82,7 @@ def why_no_size(record: Mapping[str, Any]) -> str:
 
 
 def identity(record: Mapping[str, Any]) -> str:
-    """What tells a picture from every other: the hash of its bytes, or its address."""
+    """A text that identifies a picture: the hash of its bytes, or its address."""
     try:
         data = image_bytes(record)
     except ImageError:

@@ -109,7 +109,7 @@ class MeasuredTurns:
         return self._turns[start:]
 
     def _meter(self, prompt: Prompt) -> PromptMeter:
-        """The meter: it counts in tokens if the tokenizer fits this one, else in characters."""
+        """The meter: it counts tokens if the tokenizer fits the prompt, else characters."""
         tokenizer, self.no_tokens = tokenizer_for(self._context.tokenizer, prompt)
         return PromptMeter(tokenizer)
 
