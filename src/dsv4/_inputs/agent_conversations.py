@@ -1,5 +1,5 @@
-"""The conversations that were found in a session file of an agent, what is noted of them, and the
-form in which each agent's module offers its reader."""
+"""The conversations found in a session file of an agent, the notes on them, and the interface of
+the readers in each agent's module."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ Body: TypeAlias = dict[str, Any]
 
 
 class LossNote(NamedTuple):
-    """Something of a session that is left out or not trained on: why, and what the agent calls it
-    where that is not enough."""
+    """A part of a session that is left out or not trained on: the kind of reason, and the agent's
+    name for the part if that is needed."""
 
     kind: Literal["cut", "undone", "client", "unread"]
     name: str = ""
@@ -27,12 +27,12 @@ UNDONE = LossNote("undone")
 class AgentConversation(NamedTuple):
     """One conversation of a session file.
 
-    `agent` is the program that wrote the file, `session` its id there, `branch` how the
-    conversation came about ("main", "branch", "sub-agent", "compacted"), and `body` the request
-    that continues it, in the protocol that is nearest to the file. `unread` are the lines of the
-    file that are no entries: what they held is missing in some conversation. So is what the entries
-    hold that look like turns, but of a kind that is not known: `unknown` has the kind of each.
-    `notes` tell what else of a session is in none of its conversations, or not trained on; its last
+    `agent` is the program that wrote the file, `session` its id there, `branch` the origin of the
+    conversation ("main", "branch", "sub-agent", "compacted"), and `body` the request that continues
+    it, in the protocol that is nearest to the file. `unread` are the lines of the file that are not
+    entries: their content is missing in some conversation. The same is true of entries that look
+    like turns, but are of an unknown kind: `unknown` has the kind of each. `notes` name all other
+    parts of a session that are in none of its conversations, or not trained on; its last
     conversation has them.
     """
 
@@ -45,8 +45,8 @@ class AgentConversation(NamedTuple):
     notes: tuple[LossNote, ...] = ()
 
     def requests(self) -> Iterator[Body]:
-        """The requests that its answers came from, as far as the file tells: the conversation up to
-        each turn of the model's."""
+        """The requests that led to its answers, as far as the file tells: the conversation up to
+        each turn of the model."""
         name = "input" if "input" in self.body else "messages"
         items = self.body[name]
         is_model = [is_of_model(item) for item in items]
@@ -57,15 +57,16 @@ class AgentConversation(NamedTuple):
 
 
 class AgentReader(NamedTuple):
-    """How the file of a program is read, and whether a turn in an entry is: or is known to be none,
-    or a copy."""
+    """The reader of a program's file, and a function that tells whether an entry is understood: its
+    turn is read, or it is known to have none, or a copy."""
 
     read: Callable[[Sequence[Entry]], list[AgentConversation]]
     is_read: Callable[[Entry], bool]
 
 
 def with_weights(field: str, items: Sequence[Entry]) -> Body:
-    """Messages or items with their weights beside them, which neither has a place for."""
+    """Messages or items with their weights in a list beside them, because neither has a field for
+    a weight."""
     weights = [int(is_of_model(item) and item.get("weight") != 0) for item in items]
     bare = [{name: v for name, v in item.items() if name != "weight"} for item in items]
     return {field: bare, **({"weight": weights} if bare != items else {})}

@@ -3,7 +3,7 @@ request bodies of their conversations.
 
 Entries name the entry before them, so that a file is a tree: an edited message, a retry, a
 sub-agent or a compaction begins a branch, and each leaf is a conversation. The files hold the
-client's copy of what the model wrote, and never the ids that were sampled.
+client's copy of the model's output, and never the sampled ids.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from dsv4._inputs.qwen_code_sessions import QWEN_CODE
 from dsv4._inputs.session_entries import Entry, dict_of, json_object
 
 SQLITE = b"SQLite format 3\0"
-# Before the first entry that tells whose file it is, there are at most so many others, in so many
-# bytes and the rest of a line: some begin with a system prompt, or with a picture.
+# The most lines, and the most bytes, that are searched for the first entry that identifies the
+# agent (the last line is read to its end): some files begin with a system prompt, or a picture.
 _FIRST_LINES = 64
 _FIRST_BYTES = 1 << 20
-# Of each kind, what is said of one, and of several.
+# The sentences for each kind of note: for one, and for several.
 _NOTES_IN_WORDS = {
     "cut": (
         "1 answer was cut, aborted or failed, and is not trained on",
@@ -48,7 +48,7 @@ _NOTES_IN_WORDS = {
 
 
 def read_start(file: BinaryIO) -> bytes:
-    """As much of a file as `is_agent_session` needs."""
+    """The beginning of a file, as much as `is_agent_session` needs."""
     return file.read(_FIRST_BYTES) + file.readline()
 
 
@@ -62,7 +62,7 @@ def is_agent_session(start: bytes) -> bool:
 
 
 def in_words(conversations: Sequence[AgentConversation]) -> str:
-    """What a file is, for those who gave it to a command."""
+    """A description of a session file for the user of a command."""
     listed = ", ".join(f"{n} {one.branch}" for n, one in enumerate(conversations, 1))
     copy = "what the model wrote is the client's copy of it, not the ids that were sampled"
     whose = f"a session file of {agents_in_words(conversations)}"
@@ -74,8 +74,8 @@ def agents_in_words(conversations: Sequence[AgentConversation]) -> str:
 
 
 def lost_lines(conversations: Sequence[AgentConversation]) -> Iterator[str]:
-    """What of a file is in no conversation, although it may have been a turn, or is not trained on,
-    although the model wrote it."""
+    """Sentences on possible turns that are in no conversation, and on output of the model that is
+    not trained on."""
     unread, unknown = conversations[0].unread, conversations[0].unknown
     if unread:
         lines = "1 line" if len(unread) == 1 else f"{len(unread):,} lines"
@@ -96,8 +96,8 @@ def lost_lines(conversations: Sequence[AgentConversation]) -> Iterator[str]:
 def read_agent_session(
     data: bytes, path: str | os.PathLike[str] | None = None
 ) -> list[AgentConversation]:
-    """The conversations of a session file: `data` is what it holds, `path` where it is, which a
-    database is read from. Empty where it is none, or has no conversation yet."""
+    """The conversations of a session file: `data` is its content, `path` its place, from which a
+    database is read. Empty if it is not a session file, or has no conversation yet."""
     if data.startswith(SQLITE):
         return read_opencode(data, path)
     entries, unread = _entries(data)
@@ -105,7 +105,7 @@ def read_agent_session(
 
 
 def conversations_of(entries: Sequence[Entry]) -> list[AgentConversation]:
-    """The conversations of a session file whose lines have been read; empty where it is none."""
+    """The conversations of a session file whose lines have been read. Empty for other files."""
     found, unknown = list[AgentConversation](), list[str]()
     for agent, own in _sessions(entries):
         found += agent.read(own)
@@ -114,8 +114,8 @@ def conversations_of(entries: Sequence[Entry]) -> list[AgentConversation]:
 
 
 def _entries(data: bytes) -> tuple[list[Entry], list[bytes]]:
-    """The objects in the lines of a file, and the lines that have none. A last line without its end
-    is one that the agent is still writing."""
+    """The objects in the lines of a file, and the lines without one. A last line without a line end
+    is not counted: the agent is still writing it."""
     found, unread = list[Entry](), list[bytes]()
     for line in data.splitlines(keepends=True):
         value = json_object(line)
@@ -126,7 +126,7 @@ def _entries(data: bytes) -> tuple[list[Entry], list[bytes]]:
     return found, unread
 
 
-# Whose entries they are.
+# The agents of entries.
 
 
 def _agent_of(entry: Entry) -> AgentReader | None:
@@ -142,8 +142,8 @@ def _agent_of(entry: Entry) -> AgentReader | None:
 
 
 def _sessions(entries: Sequence[Entry]) -> Iterator[tuple[AgentReader, list[Entry]]]:
-    """The sessions in a file, one behind the other, each with its entries: without those that are
-    there twice, as they are after some sessions were resumed."""
+    """The sessions in a file in their order, each with its entries. Entries that occur twice, as
+    they do after some sessions were resumed, are given once."""
     of_sessions = {
         entry.get("sessionId"): found for entry in entries if (found := _agent_of(entry))
     }
@@ -169,7 +169,7 @@ def _sessions(entries: Sequence[Entry]) -> Iterator[tuple[AgentReader, list[Entr
 
 
 def _kind_of_turn(entry: Entry) -> str:
-    """What an entry calls itself that has the form of a turn; empty for others."""
+    """The type or role of an entry that has the form of a turn; empty for other entries."""
     held = (entry, dict_of(entry.get("message")), dict_of(entry.get("payload")))
     roles = [one["role"] for one in held if isinstance(one.get("role"), str)]
     return str(entry.get("type") or roles[0]) if roles else ""

@@ -1,8 +1,8 @@
-"""Chat Completions, which the sessions of pi, opencode and Qwen Code are read into.
+"""Reading the sessions of pi, opencode and Qwen Code into Chat Completions.
 
-A message has its `place` among the entries too, and where a summary begins a conversation, the
-place from which on messages are `kept_from` the one before. An answer that was cut is marked so
-(`is_cut`).
+A message also has its `place` among the entries. A summary that begins a conversation has
+`kept_from`: messages of the conversation before are kept from that place on. An answer that was cut
+is marked with `is_cut`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ def chat_conversations(
     branch: str = "main",
     oldest_first: bool = False,
 ) -> list[AgentConversation]:
-    """Conversations of a tree, and those that were compacted on the way, once each. What is kept
-    stands before a summary (`oldest_first`), or behind it."""
+    """The conversations of a tree, and those that were compacted on the way, once each. Kept
+    messages are placed before a summary (`oldest_first`), or after it."""
     found: list[AgentConversation] = []
     ends = set[int]()
     for n, path in enumerate(paths):
@@ -37,8 +37,8 @@ def chat_conversations(
 
 
 def _without_retried(path: Sequence[Entry]) -> list[Entry]:
-    """A path without the answers that were cut and at once begun again: no later one was written
-    behind them."""
+    """A path without the answers that were cut and immediately begun again: no later answer was
+    written after them."""
     roles = [*(str(message["role"]) for message in path[1:]), ""]
     return [
         message
@@ -48,8 +48,8 @@ def _without_retried(path: Sequence[Entry]) -> list[Entry]:
 
 
 def _windows(path: Sequence[Entry], oldest_first: bool) -> list[list[Entry]]:
-    """What the model saw at once. What is kept was written behind something else, where it is
-    trained on."""
+    """The conversations that the model saw, one for each summary. Kept answers are not trained on
+    here: they were written in another context, where they are trained on."""
     windows: list[list[Entry]] = [[]]
     for message in path:
         if "kept_from" in message:
@@ -65,7 +65,7 @@ _OWN_FIELDS = ("model", "place", "kept_from", "is_cut")
 
 
 def _body(messages: Sequence[Entry]) -> Body:
-    """The request that continues a conversation. The model is that of its last answer."""
+    """The request that continues a conversation, with the model of its last answer."""
     models = [message["model"] for message in messages if message.get("model")]
     return {
         **({"model": models[-1]} if models else {}),
@@ -81,7 +81,7 @@ def untrained(message: Entry) -> Body:
 
 
 def unless_cut(answer: Body, is_cut: bool) -> Body | None:
-    """An answer, which is not trained on if it was cut, and is none if it then says nothing."""
+    """An answer, which is not trained on if it was cut. None if it was cut and is empty."""
     if not is_cut:
         return answer
     says_something = answer["content"].strip() or answer.get("tool_calls")
@@ -108,7 +108,7 @@ def chat_answer(
 
 
 def chat_content(blocks: Sequence[Body]) -> str | list[Body]:
-    """Blocks as Chat has them; texts alone are one text."""
+    """Blocks as Chat has them. If all are texts, they are joined into one text."""
     found = [_block(block) for block in blocks]
     if all(block["type"] == "text" for block in found):
         return "\n".join(str(block["text"]) for block in found)

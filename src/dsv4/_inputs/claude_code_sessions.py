@@ -21,7 +21,7 @@ from dsv4._inputs.session_entries import Entry, EntryTree, dict_of, list_of, obj
 
 def _read(entries: Sequence[Entry]) -> list[AgentConversation]:
     trees: dict[str, EntryTree] = {}
-    groups: dict[str, str] = {}  # the entries that are lines of one turn
+    groups: dict[str, str] = {}  # the key of the turn that an entry is a line of
     cut = _cut_answers(entries)
     for entry in entries:
         uuid, message = entry.get("uuid"), _message(entry)
@@ -42,13 +42,13 @@ def _read(entries: Sequence[Entry]) -> list[AgentConversation]:
         paths = list(tree.paths())
         for n, (leaf, path) in enumerate(paths, 1):
             own = "compacted" if leaf in compacted else branch
-            # The session stands at the last leaf.
+            # The session continues at the last leaf.
             name = own or ("main" if n == len(paths) else "branch")
             found.append(AgentConversation("Claude Code", session, name, shapes.body(path)))
     return with_notes(found, [*[CUT] * len(cut), *_notes(entries)])
 
 
-# Ends of answers that are not their own.
+# Stop reasons of answers that the model did not end itself.
 _CUT_REASONS = ("max_tokens", "model_context_window_exceeded", "refusal")
 _INTERRUPTED = "[Request interrupted by user]"
 _CLIENT = "<synthetic>"
@@ -63,8 +63,8 @@ def _answer(entry: Entry) -> str | None:
 
 
 def _cut_answers(entries: Sequence[Entry]) -> set[str]:
-    """The answers that were cut. One that the user interrupted has no reason to have stopped, and
-    the next entry says so; older releases write the reason of no answer."""
+    """The ids of answers that were cut. An interrupted one has no stop reason, and the next entry
+    reports the interruption; older releases do not write the stop reasons of any answer."""
     interrupted = {str(entry.get("parentUuid")) for entry in entries if _is_interruption(entry)}
     cut = set[str]()
     for entry in entries:
@@ -90,7 +90,7 @@ def _notes(entries: Sequence[Entry]) -> Iterator[LossNote]:
 
 
 def _is_of_client(entry: Entry) -> bool:
-    """Whether the client wrote an answer itself: it says what failed, or that there is none."""
+    """Whether the client wrote an answer itself: about a failure, or about a missing answer."""
     is_synthetic = dict_of(entry.get("message")).get("model") == _CLIENT
     return bool(is_synthetic or entry.get("isApiErrorMessage"))
 
@@ -100,8 +100,8 @@ def _branch(entry: Entry) -> str:
 
 
 def _key(entry: Entry, message: Entry | None, parent: object) -> str:
-    """The lines of one answer are one entry, and so are the results of its calls: each block has a
-    line, and the results of parallel calls are on different branches of the tree."""
+    """The key of an entry in the tree. The lines of one answer share a key, and so do the results
+    of its calls: each block has a line, and results of parallel calls are on different branches."""
     if message is not None and message["role"] == "assistant" and message.get("id"):
         return f"{message['id']} of {entry.get('sessionId')}"
     blocks = objects_of(message["content"]) if message is not None else []
@@ -111,7 +111,7 @@ def _key(entry: Entry, message: Entry | None, parent: object) -> str:
 
 
 def _message(entry: Entry) -> dict[str, Any] | None:
-    """The message of an entry; attachments are what the client itself put into the prompt."""
+    """The message of an entry; attachments are texts that the client itself put into the prompt."""
     if _is_of_client(entry):
         return None
     message = dict_of(entry.get("message"))
@@ -124,7 +124,7 @@ def _message(entry: Entry) -> dict[str, Any] | None:
 
 
 class _RequestShapes:
-    """The system prompts and tools of requests, which newer releases write beside the messages."""
+    """The system prompts and tools of requests, which newer releases store beside the messages."""
 
     def __init__(self, entries: Sequence[Entry]) -> None:
         shapes = {
@@ -155,8 +155,8 @@ class _RequestShapes:
 
 
 def _joined_turns(path: Sequence[Entry]) -> Iterator[Body]:
-    """Messages in which blocks of one role that follow each other are one message. An answer that
-    was cut before it said anything is none, nor is one that was at once begun again."""
+    """The messages of a path, with consecutive messages of one role joined. An answer that was cut
+    before it said anything is left out, and so is one that was immediately begun again."""
     for role, group in groupby(path, key=lambda message: str(message["role"])):
         *_, last = turn = list(group)
         messages = [m for m in turn if "weight" not in m or _same_answer(m, last)]

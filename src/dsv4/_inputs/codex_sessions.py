@@ -1,4 +1,4 @@
-"""The sessions of Codex: items of the Responses protocol, one after the other."""
+"""The sessions of Codex: a sequence of items of the Responses protocol."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ _Changed: TypeAlias = tuple[list[Body], list[LossNote]]
 
 
 def _aborted(items: list[Body], event: Entry) -> _Changed:
-    """An answer that was broken off is at their end, or before the text that says so."""
+    """The items after an answer was aborted. It is at the end, or before the text that says so."""
     end = next((n for n in range(len(items), 0, -1) if not _is_said(items[n - 1], _ABORTED)), 0)
     start = next((n for n in range(end, 0, -1) if not is_of_model(items[n - 1])), 0)
     if start == end:
@@ -76,7 +76,7 @@ def _aborted(items: list[Body], event: Entry) -> _Changed:
 
 
 def _rolled_back(items: list[Body], event: Entry) -> _Changed:
-    """The user took back the last turns."""
+    """The items after the user took back the last turns."""
     begun = [n for n, item in enumerate(items) if _begins_turn(item)]
     count = event.get("num_turns")
     undone = begun[-count:] if isinstance(count, int) and count > 0 else []
@@ -88,7 +88,7 @@ _EVENTS: Mapping[str, Callable[[list[Body], Entry], _Changed]] = {
     "thread_rolled_back": _rolled_back,
 }
 _ABORTED = ("<turn_aborted>",)
-# How the texts begin that Codex itself gives the model as the user's.
+# The beginnings of texts that Codex itself sends to the model as the user's.
 _CONTEXT = (
     *("# AGENTS.md instructions", "<user_instructions>", "<environment_context>", "<skill>"),
     *("<user_shell_command>", "<subagent_notification>", *_ABORTED),
@@ -108,8 +108,8 @@ def _is_said(item: Entry, beginnings: tuple[str, ...]) -> bool:
 
 
 def _replacement(payload: Entry) -> _Changed:
-    """What stands in the place of all before it. Answers in it were written behind something else,
-    where they are trained on."""
+    """The items that replace all items before a compaction. Answers in them are not trained on
+    here: they were written in another context, where they are trained on."""
     kept = payload.get("replacement_history")
     summary = {"type": "message", "role": "user", "content": payload.get("message") or ""}
     items = objects_of(kept) if isinstance(kept, list) else [summary]
@@ -120,8 +120,8 @@ def _replacement(payload: Entry) -> _Changed:
 
 
 def _is_readable(item: Entry) -> bool:
-    """Whether a prompt can say what an item is. Calls of unknown kinds are not passed over: what
-    comes behind them is the answer to their results."""
+    """Whether a prompt can represent an item. Calls of unknown kinds are not skipped: the items
+    after them respond to their results."""
     kind = str(item.get("type") or "message")
     if kind.startswith("compaction"):
         return bool(item.get("summary") or marked_text(str(item.get("encrypted_content"))))
@@ -129,13 +129,13 @@ def _is_readable(item: Entry) -> bool:
 
 
 def _unread(meta: Entry) -> Iterator[str]:
-    """What the head of a session says of its prompts and is not read. Older releases write the
-    user's instructions there, which are among the items too, and not their own."""
+    """The fields in the head of a session that affect its prompts and are not read. Older releases
+    write the user's instructions there, which are among the items too, instead of Codex's own."""
     return (name for name in ("instructions", "dynamic_tools") if meta.get(name))
 
 
 def _public_item(item: Mapping[str, Any]) -> Body:
-    """An item without what Codex keeps for itself."""
+    """An item without Codex's internal fields."""
     return {name: value for name, value in item.items() if not name.startswith("internal_")}
 
 

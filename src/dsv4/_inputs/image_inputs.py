@@ -1,4 +1,4 @@
-"""Pictures as programs have them, bytes, paths and Pillow's images, as blocks of content."""
+"""Blocks of content from pictures in the forms that programs use: bytes, paths, Pillow's images."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dsv4.errors import ImageError, OptionError, mismatch
 
 @runtime_checkable
 class PillowImage(Protocol):
-    """What Pillow's images have."""
+    """The interface of Pillow's images."""
 
     @property
     def size(self) -> tuple[int, int]: ...
@@ -26,7 +26,7 @@ def image_size(data: bytes) -> tuple[int, int]:
     """The width and height of a picture as it is shown, from the bytes of its file, `data`.
 
     Reads the headers of PNG, JPEG, GIF, WebP, BMP and TIFF files, and applies their orientation;
-    nothing is decoded. AVIF and HEIC are read by Pillow, where it is installed. Raises an
+    nothing is decoded. AVIF and HEIC are read by Pillow, if it is installed. Raises an
     `ImageError` for any other file, and for one that is cut short or damaged.
     """
     if isinstance(data, (bytes, bytearray, memoryview)) and is_heif(bytes(data[:12])):
@@ -38,12 +38,12 @@ def _size_by_pillow(data: bytes) -> tuple[int, int]:
     try:
         from PIL import Image, ImageOps
     except ImportError:
-        return size_by_headers(data)  # which says what is missing
+        return size_by_headers(data)  # raises an error that names the problem
     try:
         with Image.open(io.BytesIO(data)) as picture:
             width, height = ImageOps.exif_transpose(picture).size
             return width, height
-    except Exception as error:  # Pillow raises whatever its decoders raise
+    except Exception as error:  # Pillow passes on any error of its decoders
         raise ImageError(f"found a file that Pillow cannot read: {error}") from None
 
 
@@ -54,9 +54,10 @@ def image_block(
 ) -> dict[str, Any]:
     """A picture as a block of content, with its bytes in a `data:` address.
 
-    `picture` is the bytes of a file, the path of one as a `pathlib.Path`, or an image of Pillow's,
-    which is saved as PNG. A text is never taken for a path. `detail` is what some servers ask for.
-    Raises an `ImageError` for what is no picture, and an `OSError` for a file that cannot be read.
+    `picture` is the bytes of a file, the path of one as a `pathlib.Path`, or an image of Pillow,
+    which is saved as PNG. A text is never taken for a path. `detail` is a field that some servers
+    read. Raises an `ImageError` for anything that is not a picture, and an `OSError` for a file
+    that cannot be read.
     """
     data = _picture_bytes(picture)
     if is_heif(data[:12]):

@@ -23,14 +23,14 @@ def error_location(error: Error) -> Location:
 
 
 def os_error_reason(error: OSError) -> str:
-    """The system's words for what went wrong, without number and path."""
+    """The system's description of an error, without number and path."""
     return (error.strerror or str(error) or type(error).__name__).lower()
 
 
 def json_problem(error: json.JSONDecodeError) -> str:
-    """What is wrong with text that is not JSON, for a message that names the place itself."""
+    """The problem with text that is not JSON, for a message that names the place itself."""
     before = error.doc[max(0, error.pos - 1_000) : error.pos].rstrip()
-    # Newer Pythons stop at the comma, older ones behind it.
+    # Newer Pythons stop at the comma, older ones after it.
     after = error.doc[error.pos : error.pos + 1_000].lstrip(", \t\r\n")[:1]
     if after in ("}", "]") and (before.endswith(",") or "trailing comma" in error.msg):
         return f"not JSON: a comma before {after}"
@@ -56,20 +56,20 @@ def open_input(path: str | None) -> Iterator[BinaryIO]:
             with open(path, "rb") as file:
                 yield file
     except OSError as error:
-        if isinstance(error, BrokenPipeError):  # of the program that reads our output
+        if isinstance(error, BrokenPipeError):  # from the program that reads the output of this one
             raise
         raise InputError(f"{input_name(path)}: {os_error_reason(error)}") from None
 
 
 def _say_that_stdin_is_read() -> None:
-    """On a terminal, where a command that waits would look as if it did nothing."""
+    """Tells a user at a terminal that the command waits for input."""
     if sys.stdin.isatty() and sys.stderr is not None:
         end = "Ctrl-Z and Enter" if sys.platform == "win32" else "Ctrl-D"
         print(f"dsv4: reading stdin; {end} ends it", file=sys.stderr, flush=True)
 
 
 BYTE_ORDER_MARK = "\ufeff"  # some editors put one in front
-# How files of other formats begin; none of these is UTF-8.
+# The beginnings of files of other formats; none of these is UTF-8.
 _OTHER_FORMATS = {
     b"\xff\xfe": "UTF-16",
     b"\xfe\xff": "UTF-16",
@@ -79,7 +79,7 @@ _OTHER_FORMATS = {
 
 
 def decode_utf8(data: bytes, name: str, line: int = 1) -> str:
-    """The text of UTF-8 that starts at a line of a file."""
+    """The text of UTF-8 bytes that begin at a `line` of a file."""
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -98,7 +98,7 @@ JsonPairs: TypeAlias = list[tuple[str, Any]]
 def parse_json(
     text: str, name: str, line: int = 1, make_object: Callable[[JsonPairs], Any] | None = None
 ) -> Any:
-    """The value of JSON text that starts at a line of a file; `make_object` makes its objects."""
+    """The value of JSON text that begins at a `line` of a file; `make_object` makes its objects."""
     if not text.strip():
         raise InputError(f"{name}: found nothing, expected JSON")
     try:
@@ -108,7 +108,7 @@ def parse_json(
         raise InputError(f"{place}: {json_problem(error)}") from None
     except RecursionError:
         raise _too_deep(name, line) from None
-    except ValueError:  # more digits than Python reads
+    except ValueError:  # a number with more digits than Python reads
         raise InputError(f"{name}:{line}: the JSON has a number of too many digits") from None
 
 
@@ -123,19 +123,19 @@ def _object_of(pairs: JsonPairs) -> dict[str, Any]:
     return value
 
 
-# Made once: to make a decoder takes longer than to read a short line.
+# Created once: creating a decoder takes longer than reading a short line.
 _decode_unambiguous = json.JSONDecoder(object_pairs_hook=_object_of).decode
 
 
 def parse_unambiguous_json(text: str, name: str, line: int | None = None) -> Any:
-    """The same, of text in which no object has a key twice: some readers take the first value, most
-    the last, so that a server may see another request."""
+    """The value of JSON text. Raises if an object has a key twice: some readers take the first
+    value, most the last, so that a server may see another request."""
     try:
         return _decode_unambiguous(text)
     except RecursionError:
         raise _too_deep(name, line or 1) from None
     except ValueError:
-        pass  # what follows says where
+        pass  # the code below finds the place
     pairs = parse_json(text, name, line or 1, make_object=tuple)
     path = path_of(next(_repeated_keys(pairs)))
     place = name if line is None else f"{name}:{line}"
@@ -143,7 +143,7 @@ def parse_unambiguous_json(text: str, name: str, line: int | None = None) -> Any
 
 
 def _repeated_keys(value: Any) -> Iterator[Location]:
-    """The places of keys that come twice in an object. Objects are tuples of pairs here."""
+    """The places of keys that occur twice in an object. Objects are tuples of pairs here."""
     stack: list[tuple[Location, Any]] = [((), value)]
     while stack:
         place, value = stack.pop()

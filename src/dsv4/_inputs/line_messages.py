@@ -1,7 +1,7 @@
 """The messages in a line of a data set, under the names of this format: trainers and data sets have
 others for content, reasoning, calls and weights.
 
-What is not read of a message stays in it, so that it is named or refused.
+Fields that are not read stay in a message, so that they are named or refused.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Line: TypeAlias = Mapping[str, Any]
 
 
 class MessagePlace(NamedTuple):
-    """Where a message stands in a line, and under which names the line has its fields.
+    """The place of a message in a line, and the names that the line has for its fields.
 
     A field whose name is empty is the place itself: the text in `output` is a message's content.
     """
@@ -37,7 +37,7 @@ class MessagePlace(NamedTuple):
     names: Mapping[str, str] | None = None
 
     def of(self, rest: Location) -> Location:
-        """The place of something in the message."""
+        """The place in the line of something in the message."""
         if not rest or self.names is None:
             return (*self.location, *rest)
         name = self.names.get(str(rest[0]), str(rest[0]))
@@ -45,7 +45,7 @@ class MessagePlace(NamedTuple):
 
 
 class PlacedMessage(NamedTuple):
-    """A message, and where it stands in the line."""
+    """A message, and its place in the line."""
 
     message: Any
     place: MessagePlace
@@ -65,7 +65,7 @@ TEXT_NAMES = {"content": "", "role": ""}
 
 
 def is_turns(value: object) -> bool:
-    """Whether a list has ShareGPT's turns."""
+    """Whether a value is a list of ShareGPT's turns."""
     return isinstance(value, list) and is_sharegpt({"conversations": value})
 
 
@@ -74,7 +74,8 @@ def is_texts(value: object) -> bool:
 
 
 def listed_messages(value: Sequence[Any], location: Location) -> Transcript:
-    """A list of messages, of ShareGPT's turns, or of texts of user and assistant in turn."""
+    """The messages in a list of messages, of ShareGPT's turns, or of texts that alternate between
+    user and assistant."""
     messages, names = value, None
     if value and is_turns(value):
         messages, names = sharegpt_messages({"conversations": value}, location), _TURN_NAMES
@@ -88,22 +89,22 @@ def listed_messages(value: Sequence[Any], location: Location) -> Transcript:
     ]
 
 
-# Names that trainers have for `weight`, and whether 1 says under them that a message is trained on,
-# or that it is not. A `mask` may mean either.
+# Trainers' names for `weight`, and whether a 1 under each means that a message is trained on.
+# `mask` is not listed: it may mean either.
 WEIGHTS = {
     **dict.fromkeys(("weight", "loss", "train", "training", "trainable", "is_trainable"), True),
     **dict.fromkeys(("train_on_turn", "loss_mask", "step_loss_mask", "loss_scale"), True),
     **dict.fromkeys(("loss_weight", "loss_multiplier", "train_mask"), True),
     **dict.fromkeys(("masked", "no_loss", "mask_loss"), False),
 }
-# Reasoning as texts.
+# Fields with reasoning as text.
 REASONING = (
     *("reasoning_content", "reasoning", "thinking", "think", "thought", "thoughts", "cot"),
     *("rationale", "chain_of_thought", "reasoning_text"),
 )
-# Reasoning as lists of blocks: OpenRouter's, and litellm's.
+# Fields with reasoning as lists of blocks: OpenRouter's, and litellm's.
 _REASONING_LISTS = {"reasoning_details": "text", "thinking_blocks": "thinking"}
-# What a message may have in place of its content.
+# Fields that a message may have in place of its content.
 _CONTENTS = ("text", "message", "parts", "refusal")
 _READ_OTHERWISE = frozenset(
     (*WEIGHTS, *REASONING[2:], *_REASONING_LISTS, *_CONTENTS, "function_call")
@@ -112,7 +113,7 @@ _UNUSUAL = _READ_OTHERWISE | {"value"}
 
 
 def _plain_message(message: object, place: Location) -> object:
-    """A message with the names of this format for what other trainers call otherwise."""
+    """A message with the names of this format in place of other trainers' names."""
     if not isinstance(message, dict):
         return message
     calls = message.get("tool_calls")
@@ -146,7 +147,7 @@ def _plain_message(message: object, place: Location) -> object:
 
 
 def _content_field(message: Line) -> str | None:
-    """The field that has a message's content under another name."""
+    """Another field than `content` that has a message's content, None if there is none."""
     if message.get("content") not in (None, "", []):
         return None
     return next((name for name in _CONTENTS if isinstance(message.get(name), (str, list))), None)
@@ -165,7 +166,7 @@ def _is_reasoning(message: Line, name: str) -> bool:
 
 
 def _message_reasoning(message: Line, where: str) -> str | None:
-    """The reasoning of a message, under whichever name. Raises where two differ."""
+    """The reasoning of a message, under any of its names. Raises where two differ."""
     found = [message[name] for name in REASONING if isinstance(message.get(name), str)]
     for name, field in _REASONING_LISTS.items():
         texts = [block.get(field) for block in objects_of(message.get(name))]
@@ -174,7 +175,7 @@ def _message_reasoning(message: Line, where: str) -> str | None:
 
 
 def only_reasoning(texts: Iterable[str], where: str) -> str | None:
-    """The reasoning that texts under several names are. Raises where two differ."""
+    """The reasoning in texts under several names. Raises where two differ."""
     found = [text for text in texts if text]
     if any(text != found[0] for text in found):
         raise InputError(f"{where}: found reasoning under two names, expected it once")
@@ -185,7 +186,7 @@ def only_reasoning(texts: Iterable[str], where: str) -> str | None:
 
 
 def _weight(message: Line, where: str) -> int | None:
-    """Whether a message is trained on, as its author says it: 1, 0, or None."""
+    """The weight that a message gives itself: 1 if it is trained on, 0 if not, or None."""
     weights = set()
     for name, trained in WEIGHTS.items():
         value = message.get(name)
@@ -217,7 +218,7 @@ def weighed_by_lists(transcript: Transcript, line: Line) -> Transcript:
 
 
 def _weighed(placed: PlacedMessage, weight: int, location: Location) -> PlacedMessage:
-    """A message with the weight that a list has for it. Raises where it has another one."""
+    """A message with its weight from a list. Raises if it has a different one itself."""
     message, place = placed
     is_answer = isinstance(message, dict) and is_of_model(message)
     if not isinstance(message, dict) or not (weight or is_answer):
@@ -228,8 +229,7 @@ def _weighed(placed: PlacedMessage, weight: int, location: Location) -> PlacedMe
     return PlacedMessage({**message, "weight": weight}, place)
 
 
-# Calls. What else there is than what is read, but for the number that streaming gives a call, is
-# named.
+# Calls. Fields that are not read are named, except the number that streaming gives a call.
 
 _CALL_FIELDS = frozenset(("id", "type", "function", "custom", "namespace", "index"))
 _FUNCTION_FIELDS = frozenset(("type", "name", "arguments", "namespace", "id"))
@@ -242,15 +242,15 @@ def _are_plain(calls: object) -> bool:
 
 
 def _is_plain_call(call: Any) -> bool:
-    """Whether a call has nothing but what is read."""
+    """Whether a call has only fields that are read."""
     function = dict_of(call).get("function")
-    if not isinstance(function, dict):  # which is refused
+    if not isinstance(function, dict):  # refused elsewhere
         return True
     return _CALL_FIELDS.issuperset(call) and _FUNCTION_FIELDS.issuperset(function)
 
 
 def _plain_calls(calls: object, where: str) -> object:
-    """The calls of a message, which may be JSON text, with their arguments where they are read."""
+    """The calls of a message, which may be JSON text, with arguments in the field that is read."""
     if isinstance(calls, str):
         calls = json_of(calls, where) if calls.strip() else None
     if not isinstance(calls, list):
@@ -265,22 +265,22 @@ def _plain_call(call: Any, where: str) -> Any:
     return {**rest, "function": with_arguments(call["function"], where, beside=call)}
 
 
-# What nothing reads, or reads in another order.
+# Parts of messages that nothing reads, or that are read in another order.
 
-# A field with such a name says what is trained on: it must not be passed over. `labels` are those
-# of single tokens.
+# A field with such a name defines what is trained on: it must not be ignored. `labels` are those of
+# single tokens.
 OF_TRAINING = re.compile(
     r"loss|mask|weight|train|learn|supervis|^skip$|^labels$|^(?:is_)?targets?$|_only$",
     re.IGNORECASE,
 )
-# Blocks of which nobody but their server can read anything.
+# Blocks that only their server can read.
 _SEALED = ("redacted_thinking",)
 # The order in which a prompt has the blocks of an answer.
 _ORDER_OF_BLOCKS = ("thinking", "text", "tool_use")
 
 
 def has_moved_blocks(body: object) -> bool:
-    """Whether an answer has its blocks in another order than a prompt has."""
+    """Whether an answer has its blocks in another order than a prompt."""
     for message in _messages_in(body):
         content = message.get("content") if role_of(message) == "assistant" else None
         kinds = [block.get("type") for block in objects_of(content)]
@@ -291,13 +291,13 @@ def has_moved_blocks(body: object) -> bool:
 
 
 def _messages_in(body: object) -> list[Any]:
-    """The messages of a request, which may be nothing else."""
+    """The messages of a request, which may be just a list of them."""
     return list_of(body.get("messages") if isinstance(body, dict) else body)
 
 
 def unread_inside(body: object) -> Iterator[str]:
-    """What messages hold of training in objects of their own, what is not read of calls, and blocks
-    that cannot be read."""
+    """The places of unread parts of messages: fields about training in objects of their own, fields
+    of calls that nothing reads, and blocks that cannot be read."""
     for n, message in enumerate(_messages_in(body)):
         for name, value in dict_of(message).items():
             if isinstance(value, (dict, list)):
@@ -309,7 +309,7 @@ def unread_inside(body: object) -> Iterator[str]:
 
 
 def _unread_of_field(name: str, value: dict[str, Any] | list[Any]) -> Iterator[str]:
-    """What nothing reads of a field of a message, by its places in the field."""
+    """The parts of a field of a message that nothing reads, by their places in the field."""
     if name == "tool_calls":
         yield from _unread_of_calls(value)
     elif name == "content" and isinstance(value, list):

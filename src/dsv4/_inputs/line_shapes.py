@@ -1,10 +1,10 @@
-"""The shapes that lines of data sets have: how each is recognised, and what it becomes.
+"""The shapes that lines of data sets have: how to recognise each, and how to read it.
 
 `SHAPES` is the table; docs/datasets.md shows it to users. A line that fits several shapes is read
 if all of them mean the same tokens, and refused with their names otherwise: Magpie's lines have
-`instruction`, `response` and the same as `conversations`, which is no question of taste.
+`instruction`, `response` and the same text as `conversations`, which is not ambiguous.
 
-In a data set a last answer is complete, whatever the protocol of the line takes it for: only a line
+In a data set a last answer is complete, whatever it means in the protocol of the line: only a line
 that says `prefix` or `wo_eos` leaves it open.
 """
 
@@ -44,10 +44,10 @@ from dsv4.request import Request
 
 
 class RecognisedLine(dict[str, Any]):
-    """A line, and what it is, which every shape asks: found once.
+    """A line, and the facts that every shape needs, computed once.
 
-    `is_anthropic` says whether it has what only Anthropic's Messages have. A `system` text is no
-    such thing: many data sets have it beside OpenAI's messages.
+    `is_anthropic` says whether it has something that only Anthropic's Messages have. A `system`
+    text does not count: many data sets have it beside OpenAI's messages.
     """
 
     def __init__(self, line: Line) -> None:
@@ -59,17 +59,17 @@ class RecognisedLine(dict[str, Any]):
         self.is_anthropic = recognised.protocol == "messages"
 
 
-# What a line is read as, and what it becomes.
+# The results of reading a line, and the form of its readers.
 
 
 @dataclass(frozen=True)
 class LineConversation:
-    """The conversation in a line: a request, and where the line has each of its messages, if that
-    is not where the request has it.
+    """The conversation in a line: a request, and the place of each of its messages in the line, if
+    that differs from the place in the request.
 
-    `before_answer` messages stand before the answer, where the line keeps them apart. `rules` are
-    those that the request is read by, in its `protocol`, and `is_open` says that the line leaves
-    its end open.
+    `before_answer` is the number of messages before the answer, if the line keeps them apart.
+    `rules` are those that the request is read by, in its `protocol`, and `is_open` says that the
+    line leaves its end open.
     """
 
     body: Mapping[str, Any]
@@ -84,18 +84,18 @@ class LineConversation:
         return self.read(RequestOverrides()).request
 
     def read(self, overrides: RequestOverrides) -> ReadBody:
-        """The request, with options that hold for all lines."""
+        """The request, with options that apply to all lines."""
         last_answer: LastAnswer = "keep" if self.is_open else "finish"
         return overrides.read(dict(self.body), last_answer, self.rules, self.protocol, is_line=True)
 
     def location(self, location: Location) -> Location:
-        """A place in the request, as the line has it."""
+        """The place in the line of a place in the request."""
         if self.rules == "body":
             location = self.read(RequestOverrides()).place(location)
         return self.place(location)
 
     def place(self, location: Location) -> Location:
-        """A place in the body, as the line has it."""
+        """The place in the line of a place in the body."""
         index = location[1] if len(location) > 1 and location[0] == "messages" else None
         if not isinstance(index, int) or not index < len(self.places):
             return location
@@ -103,8 +103,8 @@ class LineConversation:
 
 
 class LineShape(NamedTuple):
-    """A shape of lines: its name, the fields that every line of it has, whether a line with these
-    fits it, and how such a line is read."""
+    """A shape of lines: its name, the fields that every line of it has, a function that tells
+    whether a line with these fits, and a function that reads it."""
 
     name: str
     fields: tuple[str, ...]
@@ -113,7 +113,7 @@ class LineShape(NamedTuple):
 
 
 class LinePair(NamedTuple):
-    """Two conversations, of which the one that is chosen has the better answer.
+    """Two conversations, of which the chosen one has the better answer.
 
     They differ from the message `start` on.
     """
@@ -138,14 +138,14 @@ def _conversation(
     before_answer: int | None = None,
     rules: BodyRules = "released",
 ) -> LineConversation:
-    """Messages with the options of the line. `used` are the fields that the messages are made of.
-    What else a line may have its conversation in stays, so that it is named."""
+    """The conversation of messages and the options of the line. `used` are the fields that the
+    messages come from. Other fields that could hold a conversation stay, so that they are named."""
     _refuse_beside_messages(line)
     silent = {*used, *SYSTEM_FIELDS, "tools"}
     beside = [name for name in line if name in LINE_FIELDS and name not in silent]
     if beside:
         silent.update(_repeated(beside, line, transcript))
-    if "messages" in line and "messages" not in silent:  # whose place is taken
+    if "messages" in line and "messages" not in silent:  # the body needs this field
         raise InputError(f"messages: {mismatch(line['messages'], 'a list of messages')}")
     tools = _tools(line)
     options = {name: value for name, value in line.items() if name not in silent}
@@ -155,21 +155,21 @@ def _conversation(
     )
 
 
-# Messages under one of these fields.
+# Fields with messages.
 _LISTS = ("messages", "conversations", "conversation")
-# A system prompt beside the messages.
+# Fields with a system prompt beside the messages.
 SYSTEM_FIELDS = ("system", "system_prompt", "system_message", "instructions")
-# A question under one of these fields, and an answer under one of those.
+# Fields with a question, and fields with an answer.
 _QUESTIONS = ("prompt", "instruction", "query", "question", "input")
 _ANSWERS = ("completion", "output", "response", "answer")
-# What belongs to an instruction: Alpaca's name for it, and Dolly's.
+# Fields with a text that belongs to an instruction: Alpaca's name for it, and Dolly's.
 _ADDITIONS = ("input", "context")
 _PAIRS = ("chosen", "rejected")
 _OPENAI_PAIRS = ("preferred_output", "non_preferred_output")
 _LABELS = ("label", "kto_tag")
 
 CONVERSATION_FIELDS = frozenset((*_LISTS, *_QUESTIONS, *_ANSWERS, *_PAIRS, *_OPENAI_PAIRS))
-"""The fields of which one has a conversation, or some together."""
+"""The fields that hold a conversation, each by itself or several together."""
 LINE_FIELDS: frozenset[str] = CONVERSATION_FIELDS.union(_ADDITIONS, _LABELS, SYSTEM_FIELDS) | {
     *("history", "rejected_response", "tools", "functions")
 }
@@ -180,7 +180,7 @@ LINE_FIELDS: frozenset[str] = CONVERSATION_FIELDS.union(_ADDITIONS, _LABELS, SYS
 
 
 def line_conversation(value: object) -> LineConversation:
-    """The conversation in a line. Raises an `InputError` where none, or more than one, is meant."""
+    """The conversation in a line. Raises an `InputError` if the line has none, or more than one."""
     line = _as_object(value)
     _refuse_other_data(line)
     return _only_meaning(line)
@@ -206,7 +206,7 @@ def _as_object(value: object) -> Line:
     if isinstance(value, dict):
         texts = [n for n in _LISTS if isinstance(value.get(n), str) and value[n][:1] == "["]
         parsed = {name: json_of(value[name], name) for name in texts}
-        if value.get("tools"):  # whose fields tell whose request a line is
+        if value.get("tools"):  # their fields help to recognise the protocol of a line
             parsed["tools"] = _tools(value)
         return {**value, **parsed} if parsed else value
     raise InputError(mismatch(value, "a list of messages or an object"))
@@ -222,7 +222,7 @@ def _refuse_other_data(line: Line) -> None:
             raise InputError(f"{name}: {found}, which --kto reads")
 
 
-# What other programs put into the prompt from beside the messages; SmolLM3 does it by its template,
+# Fields beside the messages that other programs put into the prompt. SmolLM3's template does so,
 # and Step-DPO's lines have the steps that both answers continue.
 PICTURE_FIELDS = ("image", "images", "videos", "audios")
 _BESIDE_MESSAGES: tuple[tuple[str, ...], ...] = (
@@ -272,7 +272,7 @@ def _nothing_fits(line: Line) -> str:
 
 
 def _same_training(one: LineConversation, other: LineConversation) -> bool:
-    """Whether both are the same tokens, and the same of these are trained on."""
+    """Whether both mean the same tokens, with the same ones trained on."""
     try:
         if one.request == other.request:
             return True
@@ -282,7 +282,7 @@ def _same_training(one: LineConversation, other: LineConversation) -> bool:
 
 
 def _weighed_texts(request: Request) -> list[tuple[str, str, bool]]:
-    """The texts of a prompt, who wrote each, and whether its message has the weight 0."""
+    """The texts of a prompt, the origin of each, and whether its message has the weight 0."""
     messages: Iterable[Any] = request.messages
     skipped = {n for n, m in enumerate(messages) if isinstance(m, dict) and m.get("weight") == 0}
     pieces = request.encode().pieces
@@ -320,7 +320,7 @@ def _refuse_other_answer(listed: Transcript, line: Line, name: str, field: str) 
 
 
 def _repeated(names: Iterable[str], line: Line, transcript: Transcript) -> Iterator[str]:
-    """Those of these fields that are empty, or only repeat what messages say."""
+    """The fields among `names` that are empty, or only repeat texts of messages."""
     found = [name for name in names if name != "context" or not line[name]]
     texts = (dict_of(placed.message).get("content") for placed in transcript) if found else ()
     said = [text for text in texts if isinstance(text, str)]
@@ -328,7 +328,7 @@ def _repeated(names: Iterable[str], line: Line, transcript: Transcript) -> Itera
 
 
 def _is_copy(value: object, name: str, said: Sequence[str]) -> bool:
-    if name in _LISTS and isinstance(value, list):  # a shape of its own, which must mean the same
+    if name in _LISTS and isinstance(value, list):  # another shape, whose meaning is compared
         return True
     if value in (None, "", [], {}):
         return True
@@ -340,7 +340,7 @@ def _rules(field: str, line: RecognisedLine) -> BodyRules:
 
 
 def _with_system(line: Line, transcript: Transcript) -> Transcript:
-    """The messages after the system prompt that stands beside them, if there is one."""
+    """The messages, after the system prompt that the line has beside them, if there is one."""
     names = [name for name in SYSTEM_FIELDS if line.get(name)]
     if not names:
         return transcript
@@ -379,7 +379,7 @@ def _tools(line: Line) -> Any:
 
 
 def _is_openai(line: Line) -> bool:
-    """Whether messages have what only OpenAI's have."""
+    """Whether messages have something that only OpenAI's have."""
     messages = line["messages"]
     return any(role_of(m) == "tool" or dict_of(m).get("tool_calls") for m in messages)
 
@@ -418,7 +418,7 @@ def _read_responses(line: Line) -> LineConversation:
 
 
 def _read_request(protocol: ProtocolName, field: str, line: Line) -> LineConversation:
-    """A request of a protocol, whose turns are in a field."""
+    """The request in a line, in a protocol that has its turns in a `field`."""
     _refuse_beside_messages(line)
     turns = line[field]
     for n, turn in enumerate(turns):
@@ -451,7 +451,7 @@ def _fits_answer(question: str, answer: str, line: Line) -> bool:
         return bool(value) and _ends_without_answer(line[question])
     if question not in _question_fields(line):
         return False
-    return not (question == "input" and isinstance(value, list))  # those are items
+    return not (question == "input" and isinstance(value, list))  # a list has items of Responses
 
 
 def _ends_without_answer(turns: object) -> bool:
@@ -461,7 +461,7 @@ def _ends_without_answer(turns: object) -> bool:
 
 def _read_answer(question: str, answer: str, line: RecognisedLine) -> LineConversation:
     before = _before_answer(line, question)
-    if question == "prompt":  # of which trainers train nothing, not even answers in it
+    if question == "prompt":  # trainers do not train on it, not even on answers in it
         before = [PlacedMessage(_unweighed(message), place) for message, place in before]
     used = (answer, *_question_uses(line, question), *_reasoning_uses(line, answer))
     whole, rules = before + _answer(line, answer), _rules(question, line)
@@ -469,7 +469,7 @@ def _read_answer(question: str, answer: str, line: RecognisedLine) -> LineConver
 
 
 def _unweighed(message: Any) -> Any:
-    """A message of a prompt, of which nothing is trained on unless it says so itself."""
+    """A message of a prompt, which is not trained on unless it says so itself."""
     return {"weight": 0, **message} if role_of(message) == "assistant" else message
 
 
@@ -503,7 +503,7 @@ def _before_answer(line: Line, question: str) -> Transcript:
 
 
 def _addition(line: Line) -> list[str]:
-    """What belongs to an instruction, if there is anything."""
+    """The text that belongs to an instruction, if there is any."""
     added = {name: line[name] for name in _ADDITIONS if line.get(name)}
     for name, value in added.items():
         if not isinstance(value, str):
@@ -514,7 +514,7 @@ def _addition(line: Line) -> list[str]:
 
 
 def _question_uses(line: Line, question: str) -> tuple[str, ...]:
-    """The fields that a question is made of. A list has its history in it."""
+    """The fields that a question is read from. A list includes its history."""
     if isinstance(line[question], list):
         return (question,)
     return (question, "history", *(_ADDITIONS if question == "instruction" else ()))
@@ -531,7 +531,7 @@ def _history(line: Line) -> Transcript:
 
 def _reasoning_fields(line: Line) -> Iterator[str]:
     """The fields with the answer's reasoning. "on" and "off" are Nemotron's switch, and an object
-    is a request's."""
+    is the switch of a request."""
     for name in REASONING:
         value = line.get(name)
         if isinstance(value, str) and value not in ("on", "off", "enabled", "disabled"):
@@ -539,7 +539,7 @@ def _reasoning_fields(line: Line) -> Iterator[str]:
 
 
 def _reasoning_uses(line: Line, answer: str) -> Iterable[str]:
-    """The fields that are an answer's reasoning. A list has its own."""
+    """The fields with an answer's reasoning. An answer that is a list includes its own."""
     return _reasoning_fields(line) if isinstance(line[answer], str) else ()
 
 
@@ -559,7 +559,7 @@ def _answer_turns(value: object, location: Location) -> Transcript:
         message = {"role": "assistant", "content": value}
         return [PlacedMessage(message, MessagePlace(location, TEXT_NAMES))]
     turns = [value] if isinstance(value, dict) else value
-    # Several texts are other wordings of an answer, as question answering has them.
+    # A list of texts has alternative wordings of an answer, as data of question answering does.
     if not isinstance(turns, list) or not turns or is_texts(turns):
         expected = "text, a message or a list of messages"
         raise InputError(f"{path_of(location)}: {mismatch(value, expected)}")
@@ -601,7 +601,7 @@ def _shapes_with(fields: frozenset[str]) -> tuple[LineShape, ...]:
 
 
 def line_pair(value: object) -> LinePair:
-    """The pair in a line. Raises an `InputError` where there is none."""
+    """The pair in a line. Raises an `InputError` if there is none."""
     if not isinstance(value, dict):
         raise InputError(mismatch(value, 'an object with "chosen" and "rejected"'))
     line, used, before, chosen, rejected = _pair_parts(_as_object(value))
@@ -622,8 +622,8 @@ def line_pair(value: object) -> LinePair:
 
 
 class PairParts(NamedTuple):
-    """What a pair is made of, in each of its layouts: the line, the fields that are read here, what
-    is before, both answers."""
+    """The parts of a pair, the same for all layouts: the line, the fields that are read here, the
+    messages before the answers, both answers."""
 
     line: Line
     used: Collection[str]
@@ -656,7 +656,7 @@ def _pair_parts(line: Line) -> PairParts:
 
 
 def _input_of_pair(line: Line) -> Line:
-    """OpenAI's `input`, with what stands beside it."""
+    """OpenAI's `input`, with the fields beside it."""
     inner = dict_of(line.get("input"))
     beside = {name: line[name] for name in line if name not in ("input", *_OPENAI_PAIRS)}
     for name in beside.keys() & inner.keys():
@@ -666,7 +666,7 @@ def _input_of_pair(line: Line) -> Line:
 
 
 def _refuse_other_lists(line: Line, used: Collection[str], whole: Transcript) -> None:
-    """Raises where a list of messages beside a pair is not how its conversation begins."""
+    """Raises if a list of messages beside a pair is not the beginning of its conversation."""
     expected = bare_messages(whole)
     without_system = expected[1:] if role_of(expected[0]) == "system" else expected
     for name in _LISTS:
@@ -677,8 +677,8 @@ def _refuse_other_lists(line: Line, used: Collection[str], whole: Transcript) ->
 
 
 def _pair_prompt(line: Line) -> tuple[Iterable[str], Transcript]:
-    """The messages before both answers, without the system prompt beside them, and the fields that
-    they are made of."""
+    """The fields that hold the messages before both answers, and these messages, without the system
+    prompt beside them."""
     bare = {name: value for name, value in line.items() if name not in SYSTEM_FIELDS}
     questions = _question_fields(line)
     if any(line[name] != line[questions[0]] for name in questions):
@@ -691,8 +691,8 @@ def _pair_prompt(line: Line) -> tuple[Iterable[str], Transcript]:
 
 
 def _without_copy(before: Transcript, side: Transcript) -> tuple[Transcript, Transcript]:
-    """A side of a pair, and what is before it. A conversation has its prompt in it, so that the one
-    beside it is a copy."""
+    """A side of a pair, and the messages before it. If the side is a conversation, it includes its
+    prompt, so that the prompt beside it is a copy."""
     name, first = side[0].place.location[0], role_of(side[0].message)
     if first not in ("system", "user"):
         if not before:
@@ -709,7 +709,8 @@ def _without_copy(before: Transcript, side: Transcript) -> tuple[Transcript, Tra
 
 
 def _parting(chosen: Transcript, rejected: Transcript) -> int:
-    """How many messages two conversations begin with alike. They part at an answer."""
+    """The number of messages that two conversations have in common at their beginning. Raises if
+    the first differing message is not an answer."""
     pairs = enumerate(zip(bare_messages(chosen), bare_messages(rejected), strict=False))
     start = next((n for n, (a, b) in pairs if a != b), min(len(chosen), len(rejected)))
     for name, side in zip(_PAIRS, (chosen, rejected), strict=True):
@@ -725,7 +726,7 @@ def _parting(chosen: Transcript, rejected: Transcript) -> int:
 
 
 def line_with_label(value: object) -> LabelledAnswer:
-    """The answer and its label in a line. Raises an `InputError` where there is none."""
+    """The answer and its label in a line. Raises an `InputError` if there is none."""
     line = _as_object(value)
     name = next((name for name in _LABELS if name in line), None)
     label = line.get(name) if name is not None else None

@@ -42,8 +42,8 @@ class _OpencodeMessage(NamedTuple):
 
 
 def read_opencode(data: bytes, path: str | os.PathLike[str] | None) -> list[AgentConversation]:
-    """The conversations of a database: `data` is what it holds, `path` where it is. Empty where it
-    is one of another program."""
+    """The conversations of a database: `data` is its content, `path` its place. Empty for the
+    database of another program."""
     with tempfile.TemporaryDirectory() as folder:
         place = Path(path) if path is not None else Path(folder, "session.db")
         if path is None:
@@ -97,7 +97,7 @@ def _conversations(
 def _not_reverted(
     messages: Mapping[str, _OpencodeMessage], revert: Entry
 ) -> dict[str, _OpencodeMessage]:
-    """The messages before the one, or the part of one, that the user went back to."""
+    """The messages before the message, or the part of one, that the user reverted to."""
     ids, last = list(messages), str(revert.get("messageID"))
     if last not in messages:
         return dict(messages)
@@ -112,7 +112,7 @@ def _not_reverted(
 
 _REVERTED = {"name": "reverted"}
 _CUT_REASONS = ("length", "content-filter", "error")
-# What opencode tells the model where these stand.
+# The texts that opencode sends to the model in place of these parts.
 _TEXTS = {
     "compaction": "What did we do so far?",
     "subtask": "The following tool was executed by the user",
@@ -124,9 +124,9 @@ _UNFINISHED = ("pending", "running")
 def _turns(
     messages: Sequence[_OpencodeMessage], place: int, places: Mapping[str, int]
 ) -> Iterator[Body]:
-    """What the message at a place says. One that asks for a summary begins a conversation, if the
-    summary was written; it may name the first message that is kept. No file has the prompt that a
-    summary answers."""
+    """The turns of the message at a place. One that asks for a summary begins a conversation, if
+    the summary was written; it may name the first message that is kept. The prompt that a summary
+    answers is not in the file, so the summary is not trained on."""
     message, after = messages[place], messages[min(place + 1, len(messages) - 1)]
     asking = [part for part in message.parts if part.get("type") == "compaction"]
     is_written = _is_summary(after.head) and not after.head.get("error")
@@ -163,8 +163,8 @@ def _messages(head: Body, parts: Sequence[Body]) -> Iterator[Body]:
 
 
 def _steps(head: Body, parts: Sequence[Body]) -> list[tuple[list[Body], bool]]:
-    """The answers in a message, each with its calls, and whether it was cut. What the message says
-    of its end is said of the last."""
+    """The answers in a message, each with its calls, and whether it was cut. The message's own end
+    applies to the last."""
     steps: list[list[Body]] = [[]]
     for part in parts:
         if part.get("type") == "step-start" and any(map(_is_said_by_model, steps[-1])):
@@ -181,13 +181,13 @@ def _is_said_by_model(part: Body) -> bool:
 
 
 def _is_cut_step(step: Sequence[Body]) -> bool:
-    """Whether a step before another was cut: one that failed and was tried again has no end."""
+    """Whether a step before another was cut: a step that failed and was retried has no end."""
     kinds = [part.get("type") for part in step]
     return _ends_early(step) or ("step-start" in kinds and "step-finish" not in kinds)
 
 
 def _ends_early(step: Sequence[Body]) -> bool:
-    """Whether a step says so, or has a call of which the arguments were still being written."""
+    """Whether a step reports an early end, or has a call with unfinished arguments."""
     reasons = [part.get("reason") for part in step if part.get("type") == "step-finish"]
     states = [dict_of(part.get("state")).get("status") for part in step]
     return any(reason in _CUT_REASONS for reason in reasons) or "pending" in states
@@ -204,7 +204,7 @@ def _result(part: Body) -> Body:
 
 
 def _block(part: Mapping[str, Any]) -> Body | None:
-    """What a part of a user's message says to the model, if anything."""
+    """The block that the model sees of a part of a user's message, None if there is none."""
     kind = str(part.get("type"))
     if kind in _TEXTS:
         return {"type": "text", "text": _TEXTS[kind]}
@@ -218,7 +218,7 @@ def _image(part: Mapping[str, Any]) -> Body | None:
     return {"type": "image_url", "image_url": {"url": part.get("url")}} if is_image else None
 
 
-# Their texts are parts of their own.
+# Files whose texts are parts of their own.
 _FILES_AS_TEXT = ("text/plain", "application/x-directory")
 
 

@@ -44,7 +44,7 @@ _SUMMARIES = ("compaction", "branch_summary")
 def _message(entry: Entry) -> Body | None:
     if entry.get("type") in _SUMMARIES:
         return {"role": "user", "content": str(entry.get("summary", ""))}
-    is_custom = entry.get("type") == "custom_message"  # of an extension, to the model
+    is_custom = entry.get("type") == "custom_message"  # a message to the model from an extension
     message = {**entry, "role": "user"} if is_custom else dict_of(entry.get("message"))
     content, role = message.get("content"), message.get("role")
     blocks = objects_of(content) or [{"type": "text", "text": str(content or "")}]

@@ -38,8 +38,8 @@ _COMPRESSION = "chat_compression"
 
 
 def _history(entry: Entry) -> list[Body]:
-    """What stands in the place of all before a compression. Qwen Code writes some answers in it
-    itself, and the model wrote the others behind something else."""
+    """The messages that replace all messages before a compression. Their answers are not trained
+    on: Qwen Code wrote some itself, and the model wrote the others in another context."""
     contents = objects_of(dict_of(entry.get("systemPayload")).get("compressedHistory"))
     messages = [each for content in contents for each in _messages({"message": content})]
     return [untrained(message) for message in messages]
@@ -53,7 +53,7 @@ def _turns(entry: Entry, place: int) -> Iterator[Body]:
         yield message if n else {**message, "kept_from": place}
 
 
-# What is read of the parts of a role, and what stands beside it.
+# The fields that are read of the parts of a role, and the fields that may be beside them.
 _PARTS = {
     "user": {"text", "functionResponse", "inlineData"},
     "model": {"text", "functionCall"},

@@ -1,5 +1,5 @@
-"""JSON values from files as requests: read by `dsv4.api.read`, with the options of a command in
-place of their own.
+"""Reads JSON values from files as requests, with `dsv4.api.read`. Options of a command override
+those of a value.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TASKED_ROLES = ("user", "developer", "assistant")
 # A file, unlike a server, may hold conversations that have been answered.
 LastAnswer = Literal["keep", "finish"]
 _SETTINGS = {name: Settings(last_answer=name) for name in ("keep", "finish")}
-# The lines of a data set may name the files of pictures, and are not trained without them.
+# The lines of a data set may name the files of pictures, and are not trained on without them.
 _LINE_SETTINGS = {
     name: replace(_SETTINGS[name], read_images="paths", unsupported_images="refuse")
     for name in _SETTINGS
@@ -35,8 +35,8 @@ _LINE_SETTINGS = {
 
 @dataclass(frozen=True)
 class ReadBody:
-    """The request in a body; whose rules it was read by, what was assumed, and what was not read.
-    `is_line` says that it is a line of a data set."""
+    """The request in a body, with the rules it was read by, notes on assumptions, and the fields
+    that were ignored. `is_line` says that the body is a line of a data set."""
 
     body: object
     request: Request
@@ -48,7 +48,7 @@ class ReadBody:
     is_line: bool = False
 
     def place(self, location: Location) -> Location:
-        """A place in the request, as the body has it."""
+        """The place in the body of a place in the request."""
         if self.rules == "released":
             return place_in_own_body(location, self.body)
         return place_in_body(location, self.body, self._origins)
@@ -69,10 +69,10 @@ class ReadBody:
 
 @dataclass(frozen=True)
 class RequestOverrides:
-    """Options for every conversation that is read, in place of its own; None leaves its own.
+    """Options that override those of every conversation that is read; None overrides nothing.
 
-    The fields are those of `dsv4.Request`; `task`, which goes on the last message; and `rules`,
-    which says whose rules conversations are read by.
+    The fields are those of `dsv4.Request`; `task`, which is put on the last message; and `rules`,
+    the rules that conversations are read by.
     """
 
     thinking: bool | None = None
@@ -92,12 +92,11 @@ class RequestOverrides:
         protocol: ProtocolName | None = None,
         is_line: bool = False,
     ) -> ReadBody:
-        """The request in a value, with these options. `rules` hold where these say nothing;
-        `protocol` is that of the value, where it is known; `is_line` says that it is a line of a
-        data set.
+        """The request in a value, with these options. `rules` apply if the options have none;
+        `protocol` is that of the value, if known; `is_line` says that it is a line of a data set.
 
-        Raises an `InputError` for a value that holds no conversation, and what `dsv4.api.read`
-        raises.
+        Raises an `InputError` for a value that holds no conversation, and the errors of
+        `dsv4.api.read`.
         """
         if isinstance(body, Request):
             return ReadBody(body, self.on(body))
@@ -120,7 +119,7 @@ class RequestOverrides:
         return ReadBody(body, request, call.rules, notes, settings, protocol, ignored, is_line)
 
     def _thinking(self, call: ApiRequest) -> Request:
-        """Where thinking is switched on, a server's own effort goes with it."""
+        """The request. If the options switch thinking on, it gets the server's default effort."""
         request = call.request
         if call.rules == "released" or not self.thinking or request.thinking:
             return request
@@ -139,8 +138,8 @@ class RequestOverrides:
 
 
 def _without_summaries(body: Any) -> Any:
-    """A line without the summaries that items of Responses have in the place of reasoning. A prompt
-    may show them for want of the reasoning, but no model is to learn to think in them."""
+    """A line without the summaries that items of Responses have in place of reasoning. A prompt may
+    show them if the reasoning is missing, but no model should be trained to think in summaries."""
     items = body.get("input") if isinstance(body, dict) else None
     if not isinstance(items, list) or not any(map(lacks_reasoning, items)):
         return body
@@ -148,8 +147,8 @@ def _without_summaries(body: Any) -> Any:
 
 
 def lacks_reasoning(item: object) -> bool:
-    """Whether an item of Responses is reasoning whose text it does not have: only its summary, or
-    what its server alone can read."""
+    """Whether an item of Responses is reasoning without its text: it has only a summary, or data
+    that only its server can read."""
     if not isinstance(item, dict) or item.get("type") != "reasoning" or item.get("content"):
         return False
     return not marked_text(str(item.get("encrypted_content")))
@@ -163,7 +162,7 @@ def without_filled(value: Any) -> Any:
 
 
 def with_task(messages: object, task: str) -> list[Any]:
-    """The messages with a task on the last, which must be one that can carry it."""
+    """The messages with a task on the last. Raises if that message cannot carry one."""
     turns: list[Any] = messages if isinstance(messages, list) else []
     role = role_of(turns[-1]) if turns else None
     if role not in TASKED_ROLES:

@@ -1,5 +1,5 @@
-"""The entries of session files: JSON objects, of which any field may be missing or of another type;
-and the trees of those that name the entry before them."""
+"""The entries of session files: JSON objects, in which any field may be missing or of another type;
+and the trees of entries that name the entry before them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class EntryTree:
         self._messages: dict[str, list[Entry]] = {}
 
     def add(self, key: str, parent: str | None, *messages: Entry) -> None:
-        """Adds an entry; messages of an entry that is there already are added to its own."""
+        """Adds an entry. If it exists already, the messages are added to its own."""
         if key not in self._parents:
             self._parents[key] = parent
         if messages:
@@ -59,7 +59,7 @@ class EntryTree:
             yield leaf, [message for messages in reversed(path) for message in messages]
 
     def _above(self, key: str) -> str | None:
-        """The nearest entry above one that carries a message. A circle has no top."""
+        """The nearest entry above one that carries a message. None at the top, and in a circle."""
         seen = {key}
         above = self._parents.get(key)
         while above is not None and above not in self._messages:

@@ -1,7 +1,7 @@
-"""Where the messages of a request, as it was read, stand in the body that it was read from.
+"""The places of a request's messages in the body that it was read from.
 
-Readers join, move and rename what clients send. So a body is read a second time with a mark in
-place of each text, and the marks say where every text has gone.
+Readers join, move and rename the messages of clients. So a body is read a second time with a mark
+in place of each text, and the marks show the new place of every text.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from dsv4.api.own_bodies import has_system_field, is_sharegpt, written_location
 from dsv4.errors import Error, Location
 from dsv4.request import Request
 
-# Fields that hold text to be read. Other texts (roles, types, ids) are words of the protocol: with
-# another in their place a request would be another one.
+# Fields that hold text to be read. Other texts (roles, types, ids) belong to the protocol: marks in
+# their place would change the request.
 _TEXT_FIELDS = {
     *("content", "text", "input", "output", "instructions", "system", "value", "refusal"),
     *("reasoning_content", "reasoning", "thinking"),
@@ -28,14 +28,14 @@ _MARK = "dsv4mark"
 
 
 class SourceText(NamedTuple):
-    """A text of the request, and where it stands."""
+    """A text of the request, and its place."""
 
     location: Location
     text: str
 
 
 class TextMarks:
-    """A value with marks in place of its texts, and what they stand for."""
+    """A value with marks in place of its texts, and the texts that they stand for."""
 
     def __init__(self, value: object) -> None:
         self.leaves: list[SourceText] = []
@@ -47,14 +47,14 @@ class TextMarks:
         self.value = self._marked(value, (), is_text=False)
 
     def _mark(self, location: Location, text: str) -> str:
-        """A text's mark. What is empty stays so: it is often read as nothing."""
+        """A text's mark. An empty text stays empty: it is often read as no text at all."""
         if not text:
             return text
         self.leaves.append(SourceText(location, text))
         return f"{self._word}{len(self.leaves) - 1}x"
 
     def _marked(self, value: object, location: Location, is_text: bool) -> object:
-        """A value with marks. `is_text` says that it is where text is expected, also in a list."""
+        """A value with marks. `is_text` says that its field holds text, perhaps in a list."""
         if isinstance(value, str):
             return self._mark(location, value) if is_text else value
         if isinstance(value, list):
@@ -74,7 +74,7 @@ class TextMarks:
         return self._marked(value, location, name in _TEXT_FIELDS or (name == "name" and is_call))
 
     def _arguments(self, text: str, location: Location) -> str:
-        """Arguments are JSON inside of a text: its texts are marked, its form stays."""
+        """Arguments, which are JSON inside of a text: their texts are marked, their form stays."""
         try:
             value = json.loads(text)
         except (ValueError, RecursionError):
@@ -84,7 +84,8 @@ class TextMarks:
         return json.dumps(self._strings(value, location, own=False), ensure_ascii=False)
 
     def _strings(self, value: object, location: Location, own: bool) -> object:
-        """Texts at any depth. Only those with a place of their `own` in the source have one."""
+        """A value with marks for texts at any depth. Without `own`, which says that texts have
+        places of their own in the source, all of them get the location of the whole."""
         if isinstance(value, str):
             return self._mark(location, value)
         if isinstance(value, list):
@@ -103,12 +104,12 @@ def _inside(location: Location, step: str | int, own: bool) -> Location:
 
 
 class MessageOrigins:
-    """Where the messages of a request, as it was read, stand in its source."""
+    """The places of a request's messages in its source."""
 
     def __init__(
         self, value: object, request: Request | None, marks: TextMarks, exact: bool
     ) -> None:
-        """`exact` says that messages are those of the source, one by one."""
+        """`exact` says that the messages are those of the source, one by one."""
         self._value = value
         self._marks = marks
         read = request.messages if request is not None else ()
@@ -116,7 +117,7 @@ class MessageOrigins:
         self._list = _list_in(value) if exact else None
 
     def message(self, index: int) -> Location | None:
-        """The message of an index."""
+        """The place of the message with an index."""
         if self._list is not None:
             return (*self._list, index)
         first = next(self.texts(index), None)
@@ -135,7 +136,7 @@ class MessageOrigins:
             yield from self._marks.found_in(text)
 
     def field(self, index: int, field: str) -> Location | None:
-        """A field of a message, or what is around it."""
+        """The place of a field of a message, or of the message if the source has no such field."""
         for leaf in self.texts(index, field):
             return leaf.location
         message = self.message(index)
@@ -145,7 +146,7 @@ class MessageOrigins:
         return message if _value_at(self._value, whole) is _ABSENT else whole
 
     def tool_names(self, location: Location) -> list[str]:
-        """The names of the tools in a list, empty for what is none."""
+        """The names of the tools in a list, with an empty name for an item that is not a tool."""
         value = _value_at(self._value, location)
         return list(map(tool_name, value)) if isinstance(value, list) else []
 
@@ -188,27 +189,27 @@ def _all_texts(value: object) -> Iterator[str]:
 
 
 def tool_name(tool: object) -> str:
-    """The name of a tool of any protocol, empty where it has none."""
+    """The name of a tool of any protocol, empty if it has none."""
     function = tool.get("function", tool) if isinstance(tool, dict) else None
     name = function.get("name") if isinstance(function, dict) else None
     return name if isinstance(name, str) else ""
 
 
-# A place in a request, for errors and findings that name what the user wrote.
+# Places in the user's own body, for errors and findings.
 
 
 def origins_of(body: object, read: Callable[[Any], Request]) -> MessageOrigins:
-    """The origins of the messages that `read` makes of a body."""
+    """The origins of the messages of a body, which `read` turns into a request."""
     marks = TextMarks(body)
     try:
         return MessageOrigins(body, read(marks.value), marks, exact=False)
-    except Error:  # what is read of a text depends on what it says
+    except Error:  # the reading of a text may depend on its content, which the marks replace
         return MessageOrigins(body, None, marks, exact=False)
 
 
 def place_in_body(location: Location, body: object, origins: MessageOrigins) -> Location:
-    """The place in a body of a location in its request, whose messages are not those of the body
-    one by one."""
+    """The place in a body of a location in its request, if messages may have been joined or
+    moved."""
     if location[:1] != ("messages",):
         return written_location(location, body)
     index = location[1] if len(location) > 1 else None
@@ -222,7 +223,8 @@ def place_in_body(location: Location, body: object, origins: MessageOrigins) -> 
 
 
 def place_in_own_body(location: Location, body: object) -> Location:
-    """The same where messages are the body's own, with at most a system prompt before them."""
+    """The place in a body of a location in its request, if the messages are the body's own, with at
+    most a system prompt before them."""
     if not isinstance(body, dict) or location[:1] != ("messages",) or len(location) < 2:
         return written_location(location, body)
     index, rest = location[1], location[2:]
