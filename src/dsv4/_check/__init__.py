@@ -1,4 +1,4 @@
-"""Linting of conversations: what is wrong with one, or will surprise whoever wrote it."""
+"""Linting of conversations: finds mistakes, and effects of the format that may be unexpected."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dsv4.types import MessageInput
 __all__ = ["FINDING_KINDS", "Finding", "FindingKind", "check"]
 
 
-# The body of a Chat request, of which any field may be wrong: that is what is checked.
+# The body of a Chat request. Any field of it may be wrong, so its type is not more specific.
 ChatBody: TypeAlias = Mapping[str, Any]
 
 
@@ -22,15 +22,15 @@ def check(
     profile: str | None = None,
     purpose: Purpose | None = None,
 ) -> list[Finding]:
-    """What is wrong with a conversation, or will surprise whoever wrote it.
+    """Finds mistakes in a conversation, and effects of the format that may be unexpected.
 
     `body` is a list of messages, the body of a Chat request, or a `dsv4.Request`. `profile` names
     the server that it will be sent to, one of `dsv4.profiles.PROFILES`, whose traps are then found
     as well. `purpose` is "inference" for a prompt that a model is to answer, "training" for an
     example to train on, and None if it may be either.
 
-    Returns the findings in the order of the messages: an empty list where there is nothing to say.
-    It never raises, whatever the body is; an unknown `purpose` is an `OptionError`.
+    Returns the findings in the order of the messages: an empty list if there are none. It never
+    raises, whatever the body is; an unknown `purpose` is an `OptionError`.
     """
     # Rules, profiles and readers take longer to load than most programs take to run.
     from dsv4._check.check_runner import run_checks

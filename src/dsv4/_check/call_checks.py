@@ -1,7 +1,7 @@
 """Rules on calls, their results, and the tools and schemas that they belong to.
 
-Arguments are checked with the validator where it is installed, else by hand as far as types, names
-and choices go.
+Arguments are checked with the validator if it is installed. Otherwise this module checks types,
+names and choices itself.
 """
 
 from __future__ import annotations
@@ -39,24 +39,24 @@ from dsv4.schema import (
     resolve,
 )
 
-# Arguments against a tool's schema.
+# Checks of arguments against a tool's schema.
 
 
-# Enough to see what is wrong with one call.
+# The most problems that are reported for one call.
 MOST_PROBLEMS = 5
 
 
 def argument_problems(value: object, schema: Schema) -> list[SchemaProblem]:
-    """What of a value its schema does not allow."""
+    """The problems of a value that its schema does not allow."""
     find = _by_validator if has_validator() else _by_hand
     try:
         return find(value, schema)[:MOST_PROBLEMS]
-    except Exception:  # a schema may be anything: references into nowhere, patterns that are none
+    except Exception:  # a schema may be anything: with broken references, or invalid patterns
         return []
 
 
 def invalid_schema(schema: object) -> str | None:
-    """Why something is no JSON schema of an object."""
+    """The reason why a value is not a JSON schema of an object, None if it is one."""
     if not isinstance(schema, dict):
         return f"found {quoted_json(schema)}, expected a JSON schema"
     if schema.get("type", "object") != "object":
@@ -71,22 +71,23 @@ def invalid_schema(schema: object) -> str | None:
 
 
 def schema_faults(schema: Schema) -> Iterator[str]:
-    """What no value can fit or nobody can mean: references into nowhere, names that are required
-    and not declared, properties in place of a schema."""
+    """Faults of a schema that no value can satisfy, or that cannot be intended: broken references,
+    required names that are not declared, properties in place of a schema."""
     usual = any(keyword in schema for keyword in _USUAL)
     if not usual and any(isinstance(value, dict) and "type" in value for value in schema.values()):
         yield f"found {quoted_json(list(schema))}, expected these under properties"
     yield from _faults(schema, schema, MOST_NESTED)
 
 
-# One of these is in nearly every schema of an object.
+# Keywords, at least one of which is in nearly every schema of an object.
 _USUAL = {"type", "properties", "$ref", "additionalProperties", "required", *COMBINATIONS}
-# Where other keywords may declare members, what is required need not be among the properties.
+# Keywords that may declare members, so that required names need not be among the properties.
 _DECLARING = {*COMBINATIONS, "$ref", "patternProperties", "if", "dependentSchemas"}
 
 
 def _faults(part: object, root: Schema, depth: int, combined: bool = False) -> Iterator[str]:
-    """`combined` says that a schema is one of several for the same value."""
+    """The faults in a part of a schema. `combined` says that it is one of several schemas for the
+    same value."""
     if isinstance(part, list):
         for item in part if depth else ():
             yield from _faults(item, root, depth - 1, combined)
@@ -107,7 +108,7 @@ def _faults(part: object, root: Schema, depth: int, combined: bool = False) -> I
 
 
 def _leads_nowhere(reference: str, root: Schema) -> bool:
-    """Anchors, which have no solidus, are not looked for."""
+    """Whether a reference has no target. Anchors, which have no solidus, are not resolved."""
     return reference.startswith("#/") and resolve(reference, root) is None
 
 
@@ -125,7 +126,7 @@ def _by_validator(value: object, schema: Schema) -> list[SchemaProblem]:
     return sorted(problems, key=lambda problem: list(map(str, problem.path)))
 
 
-# By hand: types, required and unknown names, choices, and what is inside.
+# Without it: types, required and unknown names, choices, and the values inside.
 
 
 def _by_hand(value: object, schema: Schema) -> list[SchemaProblem]:
@@ -142,7 +143,7 @@ def _check_value(
 def _check_own(
     value: object, schema: Schema, root: Schema, path: Location
 ) -> Iterator[SchemaProblem]:
-    """What the keywords of one schema do not allow, those aside that combine schemas."""
+    """The problems that the keywords of one schema find, except those that combine schemas."""
     named = schema.get("type")
     allowed = [named] if isinstance(named, str) else listed(schema, "type")
     if allowed and all(_is_other_type(value, kind) for kind in allowed):
@@ -160,7 +161,7 @@ def _check_own(
 
 
 def _is_other_type(value: object, kind: object) -> bool:
-    """Whether a type excludes a value. A name that JSON Schema does not have excludes nothing."""
+    """Whether a type excludes a value. A type that JSON Schema does not have excludes nothing."""
     return isinstance(kind, str) and kind in TYPES and not has_type(value, (kind,))
 
 
@@ -182,7 +183,7 @@ def _check_members(
 
 
 def results_without_call(conversation: CheckedConversation) -> Iterator[RuleFinding]:
-    """Results that no call asked for, or that come a second time."""
+    """Results that do not belong to a call, or whose call has a result already."""
     waiting: list[str] = []
     ids: set[str] = set()
     for index, message in conversation.of_role("assistant", "tool"):
@@ -196,7 +197,8 @@ def results_without_call(conversation: CheckedConversation) -> Iterator[RuleFind
 
 
 def _take_call(waiting: list[str], id: str, ids: set[str]) -> str | None:
-    """Takes the call that a result answers out of those that wait. Says why it cannot."""
+    """Removes the call that a result answers from those without a result. If there is no such call,
+    returns the reason."""
     if id in waiting:
         waiting.remove(id)
         return None
@@ -210,7 +212,7 @@ def _take_call(waiting: list[str], id: str, ids: set[str]) -> str | None:
 
 
 def calls_without_result(conversation: CheckedConversation) -> Iterator[RuleFinding]:
-    """Calls that the conversation goes on without."""
+    """Calls that are followed by other messages, but have no result."""
     for index, _ in conversation.of_role("assistant"):
         if index == conversation.last:
             return
@@ -336,7 +338,7 @@ def invalid_schemas(conversation: CheckedConversation) -> Iterator[RuleFinding]:
             yield RuleFinding("invalid_schema", tool.location, f"parameters: {problem}")
 
 
-# What other APIs call a tool's schema, and what people write for it.
+# Other names for a tool's schema, in other APIs and in practice.
 _SCHEMA_NAMES = {
     *("input_schema", "inputSchema", "json_schema", "schema", "args", "arguments", "params"),
     *("parameter", "parameters_json_schema"),
@@ -344,7 +346,7 @@ _SCHEMA_NAMES = {
 
 
 def tools_in_other_forms(conversation: CheckedConversation) -> Iterator[RuleFinding]:
-    """Tools as another API has them: the prompt shows them as they are, and nothing reads them."""
+    """Tools in the form of another API: the prompt shows them unchanged, and nothing reads them."""
     for location, tool in conversation.tool_objects:
         function = maybe_dict(tool.get("function")) or tool
         place = (*location, "function") if function is not tool else location
@@ -360,7 +362,7 @@ def _is_schema_name(field: object) -> bool:
     return field in _SCHEMA_NAMES or closest_name(field, {"parameters"}) is not None
 
 
-# What a tag can hold, and what the APIs take.
+# Names that a tag can hold and that the APIs accept.
 _NAME = re.compile(r"[^\s\"<>]{1,128}")
 
 

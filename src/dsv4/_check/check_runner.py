@@ -1,5 +1,5 @@
-"""Runs the check: first what cannot be encoded, each error replaced so that those after it are
-found too; then the rules.
+"""Runs the check: first for errors in encoding, each of which is replaced so that those after it
+are found too; then with the rules.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from dsv4.errors import Error, ImageError, Location, OptionError, mismatch
 from dsv4.profiles import Profile, official_api, traps
 from dsv4.request import Request
 
-# Each error costs a look at the whole conversation, and nobody reads this many of them.
+# Each error costs a pass over the whole conversation; more than this many would be of no use.
 MOST_ERRORS = 100
-# What is only found because it is not known here.
+# Findings that may only mean that dsv4 does not know something the API knows.
 _KNOWN_TO_API = ("unknown_model", "unsupported_content")
 
 ALL_RULES = (
@@ -57,7 +57,7 @@ def run_checks(
     profile: str | Profile | None = None,
     purpose: Purpose | None = None,
 ) -> list[Finding]:
-    """What `dsv4.check` finds in a body of which something else is said from outside."""
+    """The findings of `dsv4.check` in a body, with options that override those of the body."""
     if purpose is not None and purpose not in PURPOSES:
         expected = f"None or one of {', '.join(PURPOSES)}"
         raise OptionError("purpose", mismatch(purpose, expected))
@@ -66,11 +66,11 @@ def run_checks(
         for conversation, line in _conversations(body, purpose):
             here = _find_all(conversation, overrides, line)
             if profile is not None:
-                # Servers read it, or do not: the profile knows.
+                # Some servers read it: the profile reports those that do not.
                 here = [each for each in here if each.location != ("chat_template_kwargs",)]
                 told = _traps(conversation, overrides, profile)
                 if _is_official(profile):
-                    # What the API takes is no error, whether or not it is read here.
+                    # A request that the API accepts has no error, even if dsv4 cannot read it.
                     taken = not any(map(_is_refusal, told))
                     known = (*_KNOWN_TO_API, *(("not_encodable",) if taken else ()))
                     here = [each for each in here if each.kind not in known]
@@ -99,7 +99,7 @@ def _conversations(
 
 
 def _order(finding: Finding) -> tuple[int, list[tuple[bool, int | str]]]:
-    """Options first, then messages and what is in them, then the conversation as a whole."""
+    """The sort key of a finding: options, then messages and their parts, then the conversation."""
     if finding.location == ("messages",):
         return 2, []
     steps = [(isinstance(step, str), step) for step in finding.location]
@@ -145,10 +145,10 @@ def _as_written(finding: RuleFinding, read: ReadBody) -> RuleFinding:
 def _read(
     body: Any, overrides: RequestOverrides, line: LineConversation | None
 ) -> tuple[ReadBody | None, list[RuleFinding]]:
-    """The body as it is read, and what of it was refused: put right in a copy, so that what comes
-    after it is found too."""
+    """The body as it is read, and the errors in reading it. Each error is repaired in a copy, so
+    that those after it are found too."""
     results: list[RuleFinding] = []
-    if overrides.rules is None:  # what is put right must not change whose rules hold
+    if overrides.rules is None:  # repairs must not change the rules that apply
         rules = recognise(body).rules if line is None else line.rules
         overrides = replace(overrides, rules=rules)
     last_answer: LastAnswer = "keep" if line is None or line.is_open else "finish"
@@ -169,7 +169,7 @@ def _read(
 
 
 def _with_field_replaced(body: Any, location: Location) -> Any:
-    """A body with something harmless in the place of an error."""
+    """A body with a harmless value in place of an error."""
     if not isinstance(body, dict) or not location:
         return body
     [field, *inside] = location
@@ -181,12 +181,12 @@ def _with_field_replaced(body: Any, location: Location) -> Any:
 
 
 def _not_encodable(error: Error) -> RuleFinding:
-    # Whoever reads a body looks into its pictures, and says what is wrong with them.
+    # The reader of a body opens its pictures, and raises errors about them.
     kind = "broken_image" if isinstance(error.__context__, ImageError) else "not_encodable"
     return RuleFinding(kind, error_location(error), str(getattr(error, "problem", error)))
 
 
-# The encoder stops at the first error: what it names is replaced, and it tries again.
+# The encoder stops at the first error: its place is replaced, and the encoder runs again.
 
 
 def _errors(request: Request) -> tuple[list[RuleFinding], tuple[Request, Prompt] | None]:
@@ -212,7 +212,7 @@ def _errors(request: Request) -> tuple[list[RuleFinding], tuple[Request, Prompt]
 
 
 def _with_error_replaced(request: Request, location: Location) -> Request | None:
-    """The conversation with something harmless in the place of an error."""
+    """The conversation with a harmless value in place of an error."""
     index = message_index(location)
     if index is not None:
         messages: list[Any] = list(request.messages)
@@ -245,7 +245,7 @@ def _harmless_message(message: object) -> dict[str, Any]:
     return {"role": lasting, "content": "…"}
 
 
-# What a server makes of it.
+# The traps of a server.
 
 
 def _traps(body: object, overrides: RequestOverrides, profile: str | Profile) -> list[RuleFinding]:
@@ -268,12 +268,12 @@ def _is_official(profile: str | Profile) -> bool:
 def _served_request(
     body: object, overrides: RequestOverrides, by_model: bool
 ) -> tuple[dict[str, Any], str | None]:
-    """What a server is sent, and the dialect of its model. Where a server goes by the model's name,
-    that is left open."""
+    """The request that a server gets, and the dialect of its model: None if the server decides by
+    the model's name, unless the options give one."""
     if by_model:
         return _as_body(body), None if overrides.dialect is None else str(overrides.dialect)
     request, server_body = overrides.read(body).request, _as_body(body)
-    # A server asks for the model, which has this name then.
+    # A server requires the name of a model, which is this one.
     if str(overrides.dialect) == DEFAULT.name:
         server_body = {"model": "deepseek-v4", **server_body}
     return server_body, str(request.dialect)
@@ -284,7 +284,7 @@ def _is_refusal(finding: RuleFinding) -> bool:
 
 
 def _as_body(body: object) -> dict[str, Any]:
-    """The Chat request that a server is sent."""
+    """The Chat request that a server gets."""
     if isinstance(body, list):
         return {"messages": body}
     if isinstance(body, dict):

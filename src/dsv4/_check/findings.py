@@ -1,4 +1,4 @@
-"""What the check finds, and the conversation that its rules ask about."""
+"""The findings of the check, and the conversation that its rules examine."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from dsv4.api.body_reader import recognise
 from dsv4.errors import Error, Location, path_of
 from dsv4.request import Request
 
-# Findings of a check: their kinds, how serious each is, where something was found, and values as
-# a message quotes them. docs/checking.md has examples.
+# Findings of a check: their kinds, the level and the place of each, and values as a message quotes
+# them. docs/checking.md has examples.
 
 
-# Values as a finding quotes them: in JSON, which is what the person wrote.
+# Values as a finding quotes them: in JSON, as the user wrote them.
 
 
 LONGEST = 60
@@ -36,7 +36,7 @@ def quoted_json(value: object) -> str:
 
 
 def closest_name(field: str, names: set[str]) -> str | None:
-    """The name that was probably meant: the same but for capitals and signs, or nearly so."""
+    """The name that was probably meant: it differs only in capitals and signs, or is similar."""
     from difflib import get_close_matches  # few conversations need it, and every program imports
 
     plain = _plain(field)
@@ -51,17 +51,18 @@ def _plain(name: str) -> str:
 # The kinds of findings.
 
 
-# An error cannot be encoded, or must not be trained on where that is the purpose. A warning is most
-# likely a mistake. A note is what the format does with a conversation that may well be right.
+# An error means that a conversation cannot be encoded, or must not be trained on if that is the
+# purpose. A warning is most likely a mistake. A note reports an effect of the format, on a
+# conversation that may well be right.
 Level: TypeAlias = Literal["error", "warning", "note"]
 
-# What a conversation is for: a prompt to be answered, or an example to train on.
+# The purpose of a conversation: a prompt to be answered, or an example to train on.
 Purpose: TypeAlias = Literal["inference", "training"]
 PURPOSES: tuple[Purpose, ...] = ("inference", "training")
 
 
 class FindingKind(NamedTuple):
-    """A kind of finding: its `level`, where no purpose changes it, and its `meaning`."""
+    """A kind of finding: its `level`, unless the purpose changes it, and its `meaning`."""
 
     level: Level
     meaning: str
@@ -75,14 +76,14 @@ FINDING_KINDS: Mapping[str, FindingKind] = {
 }
 """The kinds of findings of `dsv4.check`, by name."""
 
-# What a server does with a request, where a profile is given: this prefix and the trap's kind.
+# The kinds of findings about a server, if a profile is given: this prefix and the trap's kind.
 SERVER_PREFIX = "server_"
 
 _ONLY_FOR_TRAINING: dict[str, Level | None] = dict.fromkeys(
     ("nothing_to_learn", "no_reasoning", "open_turn", "other_markup")
 )
 
-# Levels that differ from the usual one where the purpose is known. None: it is not reported.
+# Levels that depend on the purpose. None: the kind is not reported.
 _ELSEWHERE: dict[Purpose | None, dict[str, Level | None]] = {
     None: _ONLY_FOR_TRAINING,
     "inference": {"nothing_to_generate": "warning", **_ONLY_FOR_TRAINING},
@@ -98,7 +99,7 @@ _ELSEWHERE: dict[Purpose | None, dict[str, Level | None]] = {
 
 
 def maybe_level(kind: str, purpose: Purpose | None) -> Level | None:
-    """How serious a kind is for a purpose. None where it is not reported."""
+    """The level of a kind for a purpose. None if it is not reported."""
     if kind.startswith(SERVER_PREFIX):
         return "error" if kind == f"{SERVER_PREFIX}refused" else "warning"
     return _ELSEWHERE[purpose].get(kind, FINDING_KINDS[kind].level)
@@ -114,11 +115,11 @@ def is_kind(name: str) -> bool:
 class Finding(NamedTuple):
     """Something that `dsv4.check` found.
 
-    `level` is "error" where the conversation cannot be encoded, "warning" where something is most
-    likely wrong with it, and "note" where the format does something that you may want to know.
-    `kind` is one of `dsv4.FINDING_KINDS`, or "server_" and the kind of a trap where a `profile` was
-    given. `location` leads to the place, as in `("messages", 3, "content")`: empty for the body as
-    a whole. `message` says what was found.
+    `level` is "error" if the conversation cannot be encoded, "warning" if something is most likely
+    wrong with it, and "note" for an effect of the format that you may want to know. `kind` is one
+    of `dsv4.FINDING_KINDS`, or "server_" and the kind of a trap if a `profile` was given.
+    `location` leads to the place, as in `("messages", 3, "content")`: empty for the body as a
+    whole. `message` says what was found.
     """
 
     level: Level
@@ -128,12 +129,12 @@ class Finding(NamedTuple):
 
     @property
     def path(self) -> str:
-        """The location as people write it: `messages[3].content`."""
+        """The location as a path: `messages[3].content`."""
         return path_of(self.location)
 
 
 class RuleFinding(NamedTuple):
-    """What a rule found. How serious it is depends on what the conversation is for."""
+    """A finding of a rule. Its level depends on the purpose of the conversation."""
 
     kind: str
     location: Location
@@ -147,11 +148,11 @@ def message_index(location: Location) -> int | None:
     return None
 
 
-# A conversation that can be encoded, with what the rules of the check ask about it.
+# A conversation that can be encoded, with the facts that the rules of the check need.
 
 
 class CheckedCall(NamedTuple):
-    """A call of a message: the message's index, its place among the calls, and what it says."""
+    """A call of a message: the message's index, the call's index in it, and the call's fields."""
 
     message: int
     n: int
@@ -165,7 +166,7 @@ class CheckedCall(NamedTuple):
 
 
 class CheckedTool(NamedTuple):
-    """A tool that is declared, and where."""
+    """A declared tool, and its place."""
 
     location: Location
     name: str
@@ -191,7 +192,7 @@ class CheckedConversation:
 
     @property
     def written_messages(self) -> Sequence[dict[str, Any]]:
-        """The messages with all fields that they were written with; none of a body that has them in
+        """The messages with all fields that they were written with; none if the body has them in
         the form of another protocol."""
         if not self.is_sent:
             return self.messages
@@ -217,7 +218,7 @@ class CheckedConversation:
 
     @property
     def opens_as_developer(self) -> bool:
-        """Whether the system prompt is given as OpenAI has it, under the role `developer`."""
+        """Whether the system prompt has the role `developer`, as in OpenAI's API."""
         return self.role(0) == "developer" and self.last > 0
 
     # Calls and tools.
@@ -232,7 +233,7 @@ class CheckedConversation:
 
     @cached_property
     def tool_objects(self) -> list[tuple[Location, dict[str, Any]]]:
-        """The tools as they were given, and where they stand."""
+        """The tools as they were given, and their places."""
         value = self.request.tools
         if self.is_sent and isinstance(self.body, dict) and self._is_chat:
             value = self.body.get("tools")
@@ -249,7 +250,7 @@ class CheckedConversation:
 
     @cached_property
     def written(self) -> set[tuple[int | None, str]]:
-        """The fields of messages that are in the prompt with some text of their own."""
+        """The fields of messages that have some text of their own in the prompt."""
         return {
             (piece.message, piece.field)
             for piece in self.prompt.pieces
@@ -277,7 +278,7 @@ class CheckedConversation:
         return next(fields, None)
 
     def location_of(self, piece: Piece) -> Location:
-        """Where the text of a piece stands in the conversation."""
+        """The place of the text of a piece in the conversation."""
         field = _FIELDS.get(piece.field, piece.field)
         if piece.message is None:
             return (field,)
@@ -291,7 +292,7 @@ _FIELDS = {"tool_result": "content", "separator": "content", "image": "content"}
 
 
 def message_text(message: dict[str, Any]) -> str:
-    """The text of a message. Where there is more than text, nothing is said about it."""
+    """The text of a message, empty if its content has more than text."""
     try:
         return text_of(message.get("content"), ())
     except Error:

@@ -1,6 +1,6 @@
-"""What can be fixed without guessing what was meant.
+"""Fixes that need no guess about what was meant.
 
-Each fix takes the body of a request and returns one that says the same, or None where there is
+Each fix takes the body of a request and returns one with the same meaning, or None if there is
 nothing to fix. Nothing is changed in place.
 """
 
@@ -20,16 +20,16 @@ RequestBody: TypeAlias = dict[str, Any]
 
 
 class FixedBody(NamedTuple):
-    """A body after all fixes, and what they did."""
+    """A body after all fixes, and sentences on what they did."""
 
     body: object
     done: list[str]
 
 
 def fix_body(body: object) -> FixedBody:
-    """A list of messages or a Chat request with everything fixed that can be.
+    """Fixes everything in a list of messages or a Chat request that can be fixed.
 
-    Any other value comes back as it is.
+    Any other value is returned unchanged.
     """
     listed = isinstance(body, list)
     request = {"messages": body} if listed else _from_sharegpt(body)
@@ -49,7 +49,7 @@ def fix_body(body: object) -> FixedBody:
 
 
 def _from_sharegpt(body: object) -> object:
-    """ShareGPT's form as a request, which can say all that a fix may have to."""
+    """ShareGPT's form as a request, which can hold the results of all fixes."""
     if not isinstance(body, dict) or not is_sharegpt(body):
         return body
     try:
@@ -64,7 +64,7 @@ def _from_sharegpt(body: object) -> object:
 
 
 def _thinking(request: RequestBody) -> RequestBody | None:
-    """Other servers' switches, which are not read, as the one that is."""
+    """Replaces the thinking switches of other servers, which are not read, with the one that is."""
     arguments = request.get("chat_template_kwargs")
     arguments = arguments if isinstance(arguments, dict) else {}
     flags = [request.get("enable_thinking"), *(arguments.get(n) for n in _SWITCHES)]
@@ -83,7 +83,7 @@ _SWITCHES = ("thinking", "enable_thinking")
 
 
 def _functions(request: RequestBody) -> RequestBody | None:
-    """OpenAI's older name for tools."""
+    """Replaces OpenAI's older name for tools."""
     functions = request.get("functions")
     if not isinstance(functions, list) or request.get("tools"):
         return None
@@ -92,7 +92,7 @@ def _functions(request: RequestBody) -> RequestBody | None:
 
 
 def _function_choice(request: RequestBody) -> RequestBody | None:
-    """OpenAI's older name for the choice of a tool."""
+    """Replaces OpenAI's older name for the choice of a tool."""
     choice = request.get("function_call")
     if choice is None or request.get("tool_choice") is not None:
         return None
@@ -103,7 +103,7 @@ def _function_choice(request: RequestBody) -> RequestBody | None:
 
 
 def _with_other_name(request: RequestBody, old: str, new: str, value: object) -> RequestBody:
-    """The request with a field under another name, in the same place, with a value of its own."""
+    """The request with a field under another name, at the same position, with another value."""
     renamed = {(new if n == old else n): v for n, v in request.items() if n != new}
     return {**renamed, new: value}
 
@@ -112,7 +112,8 @@ def _with_other_name(request: RequestBody, old: str, new: str, value: object) ->
 
 
 def _old_calls(messages: Messages) -> Messages:
-    """OpenAI's older form of calls and results: `function_call`, and the role `function`."""
+    """Replaces OpenAI's older form of calls and results: `function_call`, and the role
+    `function`."""
     result: Messages = []
     waiting: tuple[str, str] | None = None
     for index, message in enumerate(messages):
@@ -134,13 +135,13 @@ def _old_calls(messages: Messages) -> Messages:
 
 
 def _is_repeated(call: object, calls: object) -> bool:
-    """Whether a call in the older form is the only call of a message once more."""
+    """Whether a call in the older form only repeats the single call of a message."""
     listed = calls if isinstance(calls, list) else []
     return [each.get("function") for each in listed if isinstance(each, dict)] == [call]
 
 
 def _leaked_markup(messages: Messages) -> Messages:
-    """Reasoning and calls that stand in an answer's text, as the parser reads them."""
+    """Moves reasoning and calls out of an answer's text, as the parser reads them."""
     return [_without_leaks(messages, index) for index in range(len(messages))]
 
 
@@ -151,12 +152,12 @@ def _without_leaks(messages: Messages, index: int) -> object:
     read = maybe_completion(message_text(message))
     if read is None:
         return message
-    # Spaces and line ends around the tags are those of a template.
+    # Spaces and line ends around the tags come from a template.
     content, reasoning = read.content.strip(), read.reasoning.strip()
     calls = [call.to_dict() for call in read.tool_calls]
     has_reasoning = any(message.get(name) for name in NATIVE.reasoning_fields)
     if (reasoning and has_reasoning) or (calls and message.get("tool_calls")):
-        return message  # which of the two was meant is not certain
+        return message  # it is not certain which of the two was meant
     fixed: dict[str, Any] = {**message, "content": content}
     if reasoning:
         fixed["reasoning_content"] = reasoning
@@ -167,7 +168,7 @@ def _without_leaks(messages: Messages, index: int) -> object:
 
 
 def _ids_for_calls(messages: Messages, index: int, count: int) -> list[str]:
-    """The ids of the results that follow, where each call has one."""
+    """The ids of the results that follow, if each call has one; else new ids."""
     ids = [messages[n].get("tool_call_id") for n in _results_after(messages, index)]
     if len(ids) == count == len(set(map(str, ids))) and all(ids):
         return ids
@@ -175,7 +176,7 @@ def _ids_for_calls(messages: Messages, index: int, count: int) -> list[str]:
 
 
 def _ids_of_results(messages: Messages) -> Messages:
-    """A result without an id, where only one call can be meant."""
+    """Adds the id to a result without one, if only one call can be meant."""
     done = list(messages)
     for index, message in enumerate(messages):
         calls = message.get("tool_calls") if role_of(message) == "assistant" else None
@@ -196,7 +197,7 @@ def _results_after(messages: Messages, index: int) -> Iterator[int]:
 
 
 def _one_system(messages: Messages) -> Messages:
-    """System messages at the start that are only text, as one with a blank line between."""
+    """Joins the system messages at the start that are only text, with blank lines between."""
     count = next((n for n, m in enumerate(messages) if not _is_plain_system(m)), len(messages))
     if count < 2:
         return messages
@@ -214,7 +215,7 @@ def _is_plain_system(message: object) -> bool:
 
 
 def _names(messages: Messages) -> Messages:
-    """Fields under a name that can only mean one thing, where that is missing."""
+    """Renames fields whose name can only mean one other field, if that field is missing."""
     return list(map(_renamed, messages))
 
 

@@ -1,4 +1,4 @@
-"""Rules on images: those that cannot be read, that engines do not take, and that lose detail."""
+"""Rules on images that cannot be read, that engines do not accept, or that lose detail."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from dsv4._images.image_size import is_heif, read_image
 from dsv4._images.image_source import image_bytes, maybe_address
 from dsv4.errors import ImageError, Location
 
-# What every engine and API takes.
+# Formats that every engine and API accepts.
 _TAKEN = ("PNG", "JPEG", "GIF", "WebP")
-# A side that is scaled to less than this part of itself loses what is small in it.
+# An image whose sides are scaled to less than this part of themselves loses small details.
 _READABLE_PART = 1 / 3
 
 
@@ -77,7 +77,7 @@ def _address_faults(address: str | None, place: Location) -> Iterator[RuleFindin
 
 
 def _is_reachable(address: str) -> bool:
-    """Whether an engine on another machine may be able to fetch it."""
+    """Whether an engine on another machine may be able to fetch an address."""
     try:
         parts = urlsplit(address)
         host = parts.hostname or ""
@@ -89,7 +89,7 @@ def _is_reachable(address: str) -> bool:
         return False
     try:
         return ipaddress.ip_address(host).is_global
-    except ValueError:  # a name
+    except ValueError:  # a name, not an IP address
         return True
 
 

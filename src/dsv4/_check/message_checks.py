@@ -1,4 +1,4 @@
-"""Rules on messages: fields that nothing reads, turns, what the prompt leaves out, and texts that
+"""Rules on messages: fields that nothing reads, turns, omissions in the prompt, and texts that
 spell tokens.
 """
 
@@ -30,7 +30,7 @@ from dsv4.schema import TYPES
 
 
 _NAMES = read_table("field_names", __file__)
-# Other people's names for what a message has, and for what a request has.
+# Other names for the fields of a message, and for the fields of a request.
 _MEANT: dict[str, str] = _NAMES["meant"]
 _MEANT_OF_REQUEST: dict[str, str] = _NAMES["meant_of_request"]
 _EVERY = {field for role in ROLES for field in fields_read(role, V4_1)}
@@ -85,7 +85,7 @@ def unread_template_options(conversation: CheckedConversation) -> Iterator[RuleF
         yield RuleFinding("unread_field", ("chat_template_kwargs",), problem)
 
 
-# What `type` may be where a response format is no JSON schema itself.
+# The values of `type` in a response format that is not a JSON schema itself.
 _FORMATS = ("text", "json_object", "json_schema", "regex", "grammar", "structural_tag")
 
 
@@ -116,17 +116,18 @@ def unknown_models(conversation: CheckedConversation) -> Iterator[RuleFinding]:
 FIELD_RULES = (response_formats, unknown_models)
 
 
-# Rules on turns, on what the prompt leaves out, and on texts that spell tokens.
+# Rules on turns, on omissions in the prompt, and on texts that spell tokens.
 
 
-# Rules on turns: what opens them, what is in them, and where they stand.
+# Rules on turns: their opening, their content, and their position.
 
 
 _ASKING = ("user", "tool", "developer")
 
 
 def systems_out_of_place(conversation: CheckedConversation) -> Iterator[RuleFinding]:
-    """In a dialect without a system token, nothing marks a system message but its place."""
+    """System messages that are not first. In a dialect without a system token, only its place marks
+    a system message."""
     if conversation.prompt.dialect.system_token is not None:
         return
     for index, _ in conversation.of_role("system"):
@@ -144,7 +145,7 @@ def systems_out_of_place(conversation: CheckedConversation) -> Iterator[RuleFind
 
 
 def developer_as_system(conversation: CheckedConversation) -> Iterator[RuleFinding]:
-    """OpenAI calls the system prompt `developer`; here it is a turn that can disappear."""
+    """A system prompt with OpenAI's role `developer`, which here is a turn that can disappear."""
     if conversation.opens_as_developer:
         problem = "a developer message is a turn of its own in this format, not the system prompt"
         remark = "" if 0 in conversation.present else ", and is dropped before the last user turn"
@@ -155,7 +156,7 @@ def developer_as_system(conversation: CheckedConversation) -> Iterator[RuleFindi
 
 
 def turns_without_token(conversation: CheckedConversation) -> Iterator[RuleFinding]:
-    """The token of an assistant turn is written by the turn before it, if that one asks."""
+    """Assistant turns without their token: the turn before writes it, if it asks for an answer."""
     for index, _ in conversation.of_role("assistant"):
         before = conversation.messages[index - 1] if index else {}
         if index in conversation.present and index not in conversation.opened:
@@ -189,7 +190,7 @@ def empty_messages(conversation: CheckedConversation) -> Iterator[RuleFinding]:
 
 
 def _has_content(message: dict[str, Any]) -> bool:
-    """Whether there is text, or what counts instead of it. Tools may well return nothing."""
+    """Whether a message has text, or something that replaces it. Tools may well return nothing."""
     if message.get("role") == "tool" or _has_text(message.get("content")):
         return True
     if message.get("role") == "assistant":
@@ -232,7 +233,7 @@ TURN_RULES = (
 )
 
 
-# Rules on what the conversation has and the prompt does not.
+# Rules on parts of the conversation that the prompt does not have.
 
 
 _REASONING = {
@@ -248,14 +249,14 @@ _LOST = {
 
 
 def _lost_fields(prompt: Prompt) -> Iterator[tuple[int, str, str]]:
-    """The fields that a prompt says it lost, each with its message and the rule."""
+    """The fields that a prompt reports as lost, each with its message and the rule."""
     for index, field, rule in prompt.dropped:
         if rule in _LOST and field in ("task", "tools", "response_format"):
             yield index, field, rule
 
 
 def omissions_in_prompt(conversation: CheckedConversation) -> Iterator[RuleFinding]:
-    """What the prompt says of itself that it left out."""
+    """The parts that the prompt itself reports as left out."""
     for index, field, rule in _lost_fields(conversation.prompt):
         problem = _LOST[rule].format(field=field, role=conversation.role(index))
         yield RuleFinding(f"lost_{field}", ("messages", index, field), problem)
@@ -272,7 +273,7 @@ def omissions_in_prompt(conversation: CheckedConversation) -> Iterator[RuleFindi
 
 
 def kept_reasoning(conversation: CheckedConversation) -> Iterator[RuleFinding]:
-    """Tools switch dropping off: said once, where there is something that would be dropped."""
+    """Tools keep old reasoning in the prompt: reported once, if any would be dropped otherwise."""
     if not (conversation.request.thinking and conversation.request.drop_thinking):
         return
     # Not before results: in a round of calls, the reasoning is meant to stay.
@@ -303,7 +304,7 @@ def unsupported_content(conversation: CheckedConversation) -> Iterator[RuleFindi
             yield _only_named(conversation, conversation.location_of(piece))
     if not conversation.is_sent or UNSUPPORTED[0] in str(conversation.body):
         return
-    for index, message in enumerate(conversation.messages):  # as a server names them, in the text
+    for index, message in enumerate(conversation.messages):  # servers name them in the text
         if UNSUPPORTED[0] in str(message.get("content")):
             yield _only_named(conversation, ("messages", index, "content"))
 
@@ -316,7 +317,7 @@ def _only_named(conversation: CheckedConversation, location: Location) -> RuleFi
 
 
 def bare_text_blocks(conversation: CheckedConversation) -> Iterator[RuleFinding]:
-    """Texts in a content list that are no blocks: the APIs refuse them."""
+    """Bare texts in a content list, which are not blocks: the APIs refuse them."""
     for index, message in enumerate(conversation.written_messages):
         content = message.get("content")
         for n, block in enumerate(content if isinstance(content, (list, tuple)) else ()):
@@ -332,7 +333,7 @@ def _listed(indices: Sequence[int]) -> str:
 
 
 def images_in_another_order(conversation: CheckedConversation) -> Iterator[RuleFinding]:
-    """Results are sorted by their calls, and images with them."""
+    """Images in another order than their messages: results are sorted by their calls."""
     pieces = conversation.prompt.pieces
     order = [piece.message for piece in pieces if piece.field == "image" and piece.message]
     moved = [after for before, after in pairwise(order) if after < before]
@@ -348,11 +349,11 @@ OMISSION_RULES = (
     *(omissions_in_prompt, kept_reasoning, unsupported_content, images_in_another_order),
 )
 
-# Rules on the body as it was written, whose findings have their places in it.
+# Rules on the body as it was written, whose findings have places in the body.
 WRITTEN_RULES = (unread_fields, fields_of_servers, unread_template_options, bare_text_blocks)
 
 
-# Rules on what texts spell.
+# Rules on texts that spell tokens, or cannot be encoded.
 
 
 def spelled_tokens(conversation: CheckedConversation) -> Iterator[RuleFinding]:
@@ -369,7 +370,7 @@ def spelled_tokens(conversation: CheckedConversation) -> Iterator[RuleFinding]:
             yield finding
 
 
-# The bars of special tokens, of this format and of others; and what other formats write.
+# The bars of special tokens, in this format and in others; and the control tokens of others.
 _BARS = "|" + tokens.USER[1]
 _DSML = tokens.DSML[1:-1]
 _LOOKALIKE = re.compile(
@@ -380,7 +381,7 @@ _LOOKALIKE = re.compile(
 
 
 def lookalike_tokens(conversation: CheckedConversation) -> Iterator[RuleFinding]:
-    """Tokens of other formats, and ours with the wrong bars: plain text, which acts as nothing."""
+    """Tokens of other formats, and of this one with the wrong bars: they are only plain text."""
     real = set(map(str, conversation.prompt.dialect.special_tokens))
     for piece in conversation.prompt.pieces:
         if piece.special or piece.origin == "template":
@@ -398,7 +399,7 @@ _QUOTES = "`'\"“”‘’«»„"
 
 
 def _is_quoted(text: str, match: re.Match[str]) -> bool:
-    """Whether somebody talks about what was found: it stands in quotes, or in code."""
+    """Whether a token is only mentioned: it is in quotes, or in code."""
     start, end = match.span()
     if text[start - 1 : start] in _QUOTES and text[end : end + 1] in _QUOTES:
         return start > 0 and end < len(text)

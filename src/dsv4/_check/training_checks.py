@@ -1,7 +1,7 @@
-"""What makes a conversation unfit for training: reasoning and calls in an assistant's text,
-arguments that are not JSON. And what one should know before training on it.
+"""Rules on conversations that are unfit for training: reasoning and calls in an assistant's text,
+arguments that are not JSON. And advice to read before training on one.
 
-The parser decides whether a text has markup, or only talks about it.
+The parser decides whether a text has markup, or only mentions it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ _PROBLEMS = {
     CALLS: "the text holds markup of tool calls: a model would learn to write calls as text",
 }
 _REASONING_KINDS: set[DiagnosticKind] = {"think_in_content", "stray_think"}
-# What is no sign of calls: text that stays as it is, and tokens, which another rule finds.
+# Repairs that are not signs of calls: of text that stays unchanged, and of tokens, which another
+# rule finds.
 _OTHER_KINDS: set[DiagnosticKind] = {
     *_REASONING_KINDS,
     *("unclosed_reasoning", "markup_as_text", "stray_token"),
@@ -47,12 +48,12 @@ _OTHER_TAGS = {
         re.DOTALL,
     ),
 }
-# What does not make it doubtful what was meant.
+# Repairs that leave no doubt about what was meant.
 _HARMLESS_KINDS: set[DiagnosticKind] = {"other_release", "undeclared_tool"}
 
 
 OTHER_MARKUP = "other_markup"
-# Markup, special tokens and ends of turns of other models, anywhere but in a quotation.
+# Markup, special tokens and ends of turns of other models, anywhere except in a quotation.
 _OF_OTHER_MODELS = re.compile(
     r"<\|[\w\u2581]+\|>|\[/?(?:THINK|TOOL_CALLS|INST|AVAILABLE_TOOLS|TOOL_RESULTS|ARGS)\]|<</?SYS>>"
     r"|<(?:seed|minimax|xai|longcat|ling|step):\w+[ >]|<(?:function|parameter)=[\w.-]+>"
@@ -75,11 +76,12 @@ _OF_TEMPLATES = re.compile(
     r"|^### (?:Response|Assistant|Output):\s*\Z|\bASSISTANT:\s*\Z",
     re.MULTILINE,
 )
-# A token of DeepSeek's own in front of all other text, or behind it: what is around a turn.
+# One of DeepSeek's own tokens before all other text, or after it, where a turn has them.
 _BAR = tokens.USER[1]
 _OWN_TOKEN = rf"<{_BAR}[^<>{_BAR}\s]{{1,40}}{_BAR}>"
 _OWN_TOKENS = re.compile(rf"\A\s*{_OWN_TOKEN}|{_OWN_TOKEN}\s*\Z")
-# Every one of these has one of those: a search for a pattern takes longer than for all of them.
+# Each match of the patterns has one of these signs: searching for a pattern takes longer than
+# searching for all signs.
 _SIGNS = ("<", "[", "]", "\u25c1", "\u273f", "### ", "ASSISTANT:")
 _QUOTED = re.compile(r"^ *(```+|~~~+).*?^ *\1|(`+)[^`]+?\2", re.DOTALL | re.MULTILINE)
 
@@ -106,7 +108,7 @@ def leaked_markup(conversation: CheckedConversation) -> Iterator[RuleFinding]:
             yield RuleFinding(kind, ("messages", index, "content"), _PROBLEMS[kind])
 
 
-# Every tag has a "<", and a call as JSON is all of a text, perhaps in a fence.
+# The beginning of a text that is a call as JSON, perhaps in a fence. All tags have a "<" instead.
 _MAY_BE_CALL = re.compile(r"\s*(?:```|[{\[])")
 
 
@@ -114,7 +116,7 @@ def leaked_kinds(text: str, tools: Sequence[Any] = (), dialect: Dialect | None =
     """The kinds of markup that a text holds."""
     if is_json_call(text, tools):
         return [CALLS]
-    if "<" not in text:  # every tag of this format has one
+    if "<" not in text:  # every tag of this format has this character
         return [CALLS] if _OTHER_TAGS[CALLS].match(text) else []
     read = parse(text, thinking=False, tools=tools or None, dialect=dialect, reason="stop")
     kinds = {each.kind for each in read.diagnostics}
@@ -124,7 +126,7 @@ def leaked_kinds(text: str, tools: Sequence[Any] = (), dialect: Dialect | None =
 
 
 def is_json_call(text: str, tools: Sequence[Any]) -> bool:
-    """Whether a text is nothing but a call as JSON, or a list of calls, of declared tools."""
+    """Whether a text is only a call as JSON, or a list of calls, of declared tools."""
     body = text.strip()
     if body.startswith("```") and body.endswith("```"):
         body = body.strip("`").removeprefix("json").strip()
@@ -152,7 +154,7 @@ _CALL_FIELDS = {"id", "type", "name", "arguments"}
 
 
 def maybe_completion(text: str) -> Message | None:
-    """What a text says that is a whole completion. None where that is not certain."""
+    """The message in a text that is a whole completion. None if that is not certain."""
     body = text.strip()
     completion = body.removeprefix(tokens.THINK_START)
     thinking = completion != body or tokens.THINK_END in body
@@ -164,11 +166,11 @@ def maybe_completion(text: str) -> Message | None:
 LEAK_RULES = (leaked_markup, markup_of_other_models)
 
 
-# What may be meant, and should be known.
+# Advice on conversations that may be intended as they are.
 
 
 def answers_without_reasoning(conversation: CheckedConversation) -> Iterator[RuleFinding]:
-    """Answers in which the end of thinking follows directly on its start."""
+    """Answers in which the end of thinking directly follows its start."""
     own, before = conversation.prompt.dialect.tokens, ""
     for piece in conversation.prompt.pieces:
         if piece.text == own.think_end and before == own.think_start:
@@ -179,7 +181,7 @@ def answers_without_reasoning(conversation: CheckedConversation) -> Iterator[Rul
 
 
 def open_last_turn(conversation: CheckedConversation) -> Iterator[RuleFinding]:
-    """A last answer that is left open, as its message says."""
+    """A last answer that a field of its message leaves open."""
     message = conversation.messages[-1] if conversation.messages else {}
     for field in NATIVE.open_turn_fields:
         if conversation.role(conversation.last) == "assistant" and message.get(field):
@@ -190,7 +192,7 @@ def open_last_turn(conversation: CheckedConversation) -> Iterator[RuleFinding]:
 ADVICE_RULES = (answers_without_reasoning, open_last_turn)
 
 
-# What must not be trained on: the rules whose findings are errors in a training example.
+# Unfit conversations: the rules whose findings are errors in a training example.
 
 
 UNFIT_KINDS = (REASONING, CALLS, OTHER_MARKUP, "arguments_not_json")
@@ -200,6 +202,6 @@ _TRAINING_RULES = (*LEAK_RULES, arguments_that_are_not_json)
 
 
 def find_unfit(conversation: CheckedConversation) -> Iterator[RuleFinding]:
-    """What makes a conversation that can be encoded unfit for training."""
+    """The findings that make a conversation, which can be encoded, unfit for training."""
     for rule in _TRAINING_RULES:
         yield from rule(conversation)
