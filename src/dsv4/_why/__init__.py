@@ -1,1 +1,1 @@
-"""What is wrong with something that somebody pasted, who did it, and what fixes it."""
+"""Explains pasted text: what is wrong with it, who caused that, and what fixes it."""

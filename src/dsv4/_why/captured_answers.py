@@ -1,4 +1,4 @@
-"""Answers as a server sent them, whole or as events, in any protocol."""
+"""Answers in the form in which a server sent them, whole or as events, in any protocol."""
 
 from __future__ import annotations
 
@@ -26,31 +26,31 @@ PROTOCOL_WORDS: dict[ProtocolName, str] = {
 }
 
 
-# Repairs of what is left of reasoning: no call is meant there.
+# Repairs of left-over reasoning, which are not signs of a call.
 OF_REASONING = ("stray_think", "think_in_content")
 
-# A parser needs some seconds for more than this.
+# A parser needs some seconds for a longer text.
 _LONGEST_PARSED = 300_000
 _SIGNS_OF_MARKUP = ("dsml", "invoke", "think>", "tool")
 
 
 def part_to_parse(text: str) -> str:
-    """As much of a text as tells whether markup is left in it; empty where there is none."""
+    """The part of a text that shows whether markup is left in it; empty if nothing suggests it."""
     lowered = text.lower()
     begins = [lowered.find(sign) for sign in _SIGNS_OF_MARKUP if sign in lowered]
     return text[: min(begins) + _LONGEST_PARSED] if begins else ""
 
 
 def ends_reasoning(text: str) -> bool:
-    """Whether the end of reasoning stands in a text as a model writes it. In the middle of a line
-    somebody speaks of it, unless the text begins with reasoning."""
+    """Whether a text has the end of reasoning where a model writes it. In the middle of a line it
+    is only mentioned, unless the text begins with reasoning."""
     before, tag, after = text.partition(THINK_END)
     is_amid = before[-1:] not in ("", "\n", ".", "!", "?") and after[:1] not in ("", "\n", "\r")
     return bool(tag) and (not is_amid or before.lstrip().startswith(THINK_START))
 
 
 def read_choices(value: dict[str, Any]) -> Iterator[tuple[str, PastedAnswer]]:
-    """The answers of a response that has several, each with the place of its choice."""
+    """The answers of a response, each with the place of its choice."""
     choices = value.get("choices")
     for n, choice in enumerate(choices if isinstance(choices, list) else ()):
         answer = read_answer({**value, "choices": [choice]})
@@ -59,7 +59,7 @@ def read_choices(value: dict[str, Any]) -> Iterator[tuple[str, PastedAnswer]]:
 
 
 def read_answer(value: object) -> PastedAnswer | NotUnderstood | None:
-    """What a model wrote, of a response of any protocol; None for what is no response."""
+    """The model's answer in a response of any protocol; None for a value that is not a response."""
     answer = _answer_turns(value)
     if answer is None or not isinstance(value, dict):
         return None
@@ -100,13 +100,13 @@ def _answer_turns(value: object) -> tuple[ProtocolName, list[Any], list[str]] | 
     if isinstance(choices, list) and choices:
         first = choices[0] if isinstance(choices[0], dict) else {}
         message = first.get("message")
-        if isinstance(first.get("text"), str):  # of /v1/completions
+        if isinstance(first.get("text"), str):  # a response of /v1/completions
             message = {"content": first["text"]}
         if not isinstance(message, dict):
             return None
         more = [f"This is the first of {len(choices)} choices."] if len(choices) > 1 else []
         return "chat", [{**message, "role": "assistant"}], more
-    if isinstance(value.get("response"), dict):  # an event that holds it
+    if isinstance(value.get("response"), dict):  # an event that holds the response
         return _answer_turns(value["response"])
     if isinstance(value.get("output"), list) and "input" not in value:
         return "responses", value["output"], []
@@ -117,7 +117,7 @@ def _answer_turns(value: object) -> tuple[ProtocolName, list[Any], list[str]] | 
 
 
 def finish_reason(response: Mapping[str, Any]) -> str:
-    """Why an answer ended, in the words of its protocol; empty where it does not say."""
+    """The reason why an answer ended, as its protocol names it; empty if it gives none."""
     held = response.get("response")
     if isinstance(held, dict):
         return finish_reason(held)
@@ -133,14 +133,14 @@ def finish_reason(response: Mapping[str, Any]) -> str:
     return next((reason for reason in reasons if isinstance(reason, str)), "")
 
 
-# Server-sent events, as `curl` prints a stream, as a log has them with words in front, and as
-# Python shows the bytes of each.
+# Server-sent events, as `curl` prints a stream, as a log has them after other words, and as Python
+# prints the bytes of each.
 _DATA = re.compile(r"(?:^|[\s>|\]])data: ?(.*)$")
 _PRINTED_DATA = re.compile(r"b?(['\"])(?:event|data|id|retry)?: ?")
 
 
 def read_events(text: str) -> PastedAnswer | PastedError | NotUnderstood | None:
-    """A stream of events; None for a text that is none."""
+    """The answer or error in a stream of events; None for a text that is not a stream."""
     if "data:" not in text:
         return None
     lines = [line for line in _data_lines(text) if line != "[DONE]"]
@@ -149,7 +149,7 @@ def read_events(text: str) -> PastedAnswer | PastedError | NotUnderstood | None:
     if not any(map(is_event, events)):
         return None
     found = read_event_values(events)
-    # The last one may be cut.
+    # The last event may be cut.
     unread = sum(not isinstance(value, dict) for value in values[:-1])
     return replace(found, unread=unread) if isinstance(found, PastedAnswer) else found
 
@@ -165,7 +165,7 @@ def _data_lines(text: str) -> Iterator[str]:
 
 
 def _unprinted(line: str) -> list[str]:
-    """The lines in what `repr` shows of a text or of bytes."""
+    """The lines of a text or of bytes that `repr` has printed."""
     try:
         value = ast.literal_eval(line.strip().rstrip(","))
     except (ValueError, SyntaxError, MemoryError, RecursionError):
@@ -193,7 +193,7 @@ def is_error_event(value: Mapping[str, Any]) -> bool:
 def read_event_values(
     events: list[dict[str, Any]],
 ) -> PastedAnswer | PastedError | NotUnderstood:
-    """The answer that events make."""
+    """The answer, put together from its events."""
     form = "a stream of events"
     failed = next(filter(is_error_event, events), None)
     if failed is not None:
@@ -220,7 +220,7 @@ def read_event_values(
 
 
 def _items_of(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The items of Responses as far as a stream has them that breaks off."""
+    """The items of Responses in a stream that breaks off, as far as it has them."""
     items: dict[int, dict[str, Any]] = {}
     for event in events:
         at, delta = event.get("output_index"), event.get("delta")
@@ -254,7 +254,7 @@ def _whole_chunk(event: dict[str, Any]) -> dict[str, Any]:
 
 
 def _streamed_finish(events: list[dict[str, Any]]) -> str:
-    """The reason that the events give; what they make has one in any case."""
+    """The finish reason in the events themselves: the folded answer always has one."""
     for event in reversed(events):
         delta = event.get("delta")
         if event.get("type") == "response.failed":

@@ -1,4 +1,4 @@
-"""Requests with what came back: HAR files of browsers and proxies, and lines of logs."""
+"""Requests with their responses: HAR files of browsers and proxies, and lines of logs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def is_har(value: Mapping[str, Any]) -> bool:
 
 
 def read_har(value: Mapping[str, Any]) -> PastedExchanges | NotUnderstood:
-    """The requests to models in a HAR file. What else a browser loaded is left out."""
+    """The requests to models in a HAR file. All other requests of the browser are left out."""
     entries = [entry for entry in value["log"]["entries"] if isinstance(entry, dict)]
     found = [_har_exchange(entry, f"entry {n}") for n, entry in enumerate(entries, 1)]
     exchanges = tuple(each for each in found if each is not None)
@@ -60,12 +60,12 @@ def _har_reply(response: Mapping[str, Any]) -> PastedAnswer | PastedError | None
     return reply_of(text, status if isinstance(status, int) else None)
 
 
-# A status of an error, curl's own words, and the page of a proxy.
+# The status of an error, a message of curl, and the page of a proxy.
 _FAILED = re.compile(r"HTTP/\S+ [45]\d\d|curl: \(\d+\)|\s*<(?:!doctype\s+)?html", re.IGNORECASE)
 
 
 def reply_of(reply: object, status: int | None = None) -> PastedAnswer | PastedError | None:
-    """What came back, as text or as JSON: an answer, an error, or nothing that can be read."""
+    """The answer or the error in a reply, which is text or JSON; None if it cannot be read."""
     text = reply if isinstance(reply, str) else json.dumps(reply, ensure_ascii=False)
     head, _, body = text.replace("\r\n", "\n").partition("\n\n")
     value = maybe_json(body if head.startswith("HTTP/") else text)
@@ -76,7 +76,7 @@ def reply_of(reply: object, status: int | None = None) -> PastedAnswer | PastedE
 
 
 def is_request_body(value: object) -> bool:
-    """Whether a value is what a client sends to a model."""
+    """Whether a value is the body of a request to a model."""
     if not isinstance(value, dict) or "choices" in value:
         return False
     is_response = "input" in value and ("model" in value or "instructions" in value)
@@ -84,7 +84,7 @@ def is_request_body(value: object) -> bool:
 
 
 def is_error_body(value: object) -> bool:
-    """Whether a value is what a server answers in place of an answer."""
+    """Whether a value is the body of an error, which a server sent instead of an answer."""
     if not isinstance(value, dict) or any(
         name in value for name in ("choices", "messages", "output", "content")
     ):
@@ -95,7 +95,7 @@ def is_error_body(value: object) -> bool:
 
 
 def read_logged(row: Mapping[str, Any], place: str) -> PastedExchange | None:
-    """The exchange in a line of a log; None where it has no request."""
+    """The exchange in a line of a log; None if the line has no request."""
     held = [(name, _unpacked(row.get(name))) for name in _REQUESTS]
     body = next((value for _, value in held if is_request_body(value)), None)
     if body is None:
@@ -111,7 +111,7 @@ def read_logged(row: Mapping[str, Any], place: str) -> PastedExchange | None:
 
 
 def _unpacked(value: object) -> Any:
-    """The field of a log; some have JSON as text."""
+    """The value of a field of a log, which may be JSON as text."""
     read = maybe_json(value) if isinstance(value, str) else value
     return value if read is None else read
 

@@ -1,4 +1,4 @@
-"""A command with curl: what a browser, a documentation or a log shows of a request."""
+"""Commands with curl, as browsers, documentation or logs show requests."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from dsv4._why.pasted_kinds import (
 from dsv4._why.written_values import json_or_broken
 from dsv4.api.request_fields import maybe_json
 
-# Behind a shell's prompt, and behind variables.
+# The beginning of a command, perhaps after a shell's prompt and variables.
 _CURL = re.compile(r"\s*(?:[^\s'\"{]*[$>#%]\s*)?(?:[A-Z_]+=\S+\s+)*curl(?:\.exe)?\s", re.IGNORECASE)
 _DATA_OPTIONS = ("-d", "--data", "--data-raw", "--data-binary", "--data-ascii", "--json")
-# Line ends that a shell leaves out: of bash, of PowerShell, of Windows' own.
+# Escaped line ends, which a shell removes: in bash, in PowerShell, in the Windows command prompt.
 _CONTINUED = re.compile(r"[\\`^]\r?\n")
 _HEREDOC = re.compile(r"<<-?[ \t]*['\"]?(\w+)")
-# Text with escapes, as browsers write what is not ASCII.
+# Text with escapes, as browsers write text that is not ASCII.
 _ESCAPED_TEXT = re.compile(r"\$'((?:[^'\\]|\\.)*)'", re.DOTALL)
 _ADDRESS = re.compile(r"https?://[^\s'\"^]+", re.IGNORECASE)
 _FORM = "a request, as a command with curl"
@@ -34,12 +34,12 @@ def is_curl(text: str) -> bool:
     return _CURL.match(text) is not None
 
 
-# How that begins which came back, below the command.
+# The beginning of a reply below the command.
 _REPLY = re.compile(r"^(?=[{<]|HTTP/|data:|event:|curl: )", re.MULTILINE)
 
 
 def read_curl(text: str) -> PastedRequest | PastedExchanges | BrokenJson | NotUnderstood:
-    """The body in a command, where it is sent, and what came back, if that stands below."""
+    """The body in a command, with its address, and the reply, if the text has it below."""
     for match in islice(_REPLY.finditer(text), 5):
         asked, reply = _read_command(text[: match.start()]), text[match.start() :]
         if isinstance(asked, PastedRequest):
@@ -53,11 +53,11 @@ def _read_command(text: str) -> PastedRequest | BrokenJson | NotUnderstood:
     url = address[0] if address else ""
     lines = iter(text.splitlines())
     here = next(filter(None, map(_HEREDOC.search, lines)), None)
-    document = list(lines)  # what is left are the lines after that one
+    document = list(lines)  # the remaining lines, which follow that one
     if here is not None and document:
         end = here[1]
         return _request_of("\n".join(takewhile(lambda line: line.strip() != end, document)), url)
-    if '^"' in text:  # as Windows' shell wants it
+    if '^"' in text:  # escapes of the Windows command prompt
         text = re.sub(r"\^(.)", r"\1", _CONTINUED.sub(" ", text))
     text = _ESCAPED_TEXT.sub(_unescaped, _CONTINUED.sub(" ", text))
     try:
@@ -67,7 +67,7 @@ def _read_command(text: str) -> PastedRequest | BrokenJson | NotUnderstood:
             "a command with curl", "The quotation marks of the command do not match."
         )
     parts = list(_data_in(words))
-    data = "&".join(parts)  # as curl joins them
+    data = "&".join(parts)  # curl joins them in this way
     if not parts:
         return NotUnderstood("a command with curl", "The command sends no JSON: it has no --data.")
     if data.startswith("@"):

@@ -1,4 +1,5 @@
-"""The pages of the documentation, as files: a wheel has them inside, a checkout beside it."""
+"""The pages of the documentation, as files: a wheel has them inside the package, a checkout beside
+it."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 _PACKAGE = Path(__file__).parent.parent
-# Where the pages are, the first that exists.
+# The folders that may have the pages: the first that exists is used.
 _FOLDERS = (_PACKAGE / "_docs", _PACKAGE.parents[1] / "docs")
 
 
@@ -18,7 +19,7 @@ def doc_pages() -> dict[str, Path]:
 
 
 def page_text(name: str) -> str:
-    """The text of a page. Raises a `KeyError` where there is none of this name."""
+    """The text of a page. Raises a `KeyError` if there is no page with this name."""
     return doc_pages()[name].read_text("utf-8")
 
 

@@ -1,8 +1,8 @@
 """Error texts of servers, proxies and clients: the page errors.md is their table.
 
 Each section of the page is one error: its heading is the text, in which `…` stands for anything,
-and a list says what else it is called (`Also`), who is at fault (`Who`) and why (`Why`). A block
-of code is what fixes it, or the item `Fix` says so in words.
+and a list gives other texts (`Also`), who is at fault (`Who`) and why (`Why`). The fix is a block
+of code, or the item `Fix`.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from dsv4._why.doc_pages import doc_pages, page_text
 from dsv4._why.verdict import Certainty, Culprit, WhyVerdict
 
 PAGE = "errors"
-# Errors stand at the beginning or at the end of what people paste.
+# The number of characters that are searched, at the end of a text, where errors are.
 _LOOKED_AT = 200_000
 
 
 @dataclass(frozen=True)
 class KnownError:
-    """A section of the page: the texts, whose fault it is, why, and what fixes it."""
+    """A section of the page: the texts, who is at fault, why, and the fix."""
 
     title: str
     texts: tuple[str, ...]
@@ -34,7 +34,7 @@ class KnownError:
     more: str
 
     def told(self, verdict: WhyVerdict, **words: Any) -> WhyVerdict:
-        """A verdict with what the section says, but for these `words`."""
+        """The verdict with the values of the section, except for those in `words`."""
         said = {"who": self.who, "sure": self.sure, "because": self.why, "fix": self.fix}
         return replace(verdict, **{**said, "more": self.more, **words})
 
@@ -77,13 +77,13 @@ def known_error(title: str) -> KnownError:
 
 
 def error_of_status(status: int) -> KnownError | None:
-    """The section about a status of HTTP."""
+    """The section about an HTTP status, None if there is none."""
     return next((e for e in known_errors() if e.title.startswith(f"{status} ")), None)
 
 
 def find_known_error(text: str) -> tuple[KnownError, int, int] | None:
-    """The error that a text tells of, and the place of its words in the text; the longest words
-    win, and of several places the last: a stack trace ends with what went wrong."""
+    """The known error in a text, and the place of its words in the text. The longest words win, and
+    the last of several places: a stack trace ends with the actual error."""
     begin = max(0, len(text) - _LOOKED_AT)
     looked_at = text[begin:]
     lowered = looked_at.lower()
@@ -100,15 +100,15 @@ def find_known_error(text: str) -> tuple[KnownError, int, int] | None:
 
 @cache
 def _patterns(error: KnownError) -> tuple[tuple[str, re.Pattern[str]], ...]:
-    """What to search for, each with its longest word, which is found faster."""
+    """The patterns to search for, each with its longest word, which is found faster."""
     return tuple(
         (max(_WORD.findall(text), key=len).lower(), re.compile(_pattern(text), re.IGNORECASE))
         for text in error.texts
     )
 
 
-# Between two words there may be line ends, and around them quotation marks of any kind, escaped
-# once or twice.
+# Words may be separated by line ends, and enclosed in quotation marks of any kind, escaped once or
+# twice.
 _WORD = re.compile(r"[^\s`'\"…]+")
 _PART_PATTERNS = {"…": r".{0,200}?", **dict.fromkeys(" `'\"", r"[\s\\`'\"]+")}
 
@@ -123,7 +123,7 @@ def _pattern(text: str) -> str:
 _LETTER = "[A-Za-z0-9_]"
 
 
-# What shows that a text is an error, though the page does not know it.
+# Signs that a text is an error, even if the page does not have it.
 _SIGNS = re.compile(
     r"^Traceback \(most recent call last\)|\bError code: \d{3}\b|\bAPI Error: \d{3}\b"
     r"|(?:^HTTP/[\d.]+|HTTP/[\d.]+\") [45]\d\d\b"
@@ -142,16 +142,16 @@ def is_error_text(text: str) -> bool:
     return known is not None and (known[0].who == "nobody" or _is_about(text, *known[1:]))
 
 
-# So many words in a row are nobody's own.
+# So many matching words in a row are not a coincidence.
 _MANY_WORDS = 6
 _CODE = re.compile(r"[_`|=(){}\[\]]")
 _QUOTES = tuple("\"'`“”‘’«»")
 
 
 def _is_about(text: str, start: int, end: int) -> bool:
-    """Whether a text is about the words of an error. Those that a sentence may have by chance must
-    stand at the beginning, alone, in quotation marks or behind a colon: a poem may tell of a
-    timeout."""
+    """Whether a text is about an error whose words it contains. Words that a sentence may have by
+    chance must be at the beginning, by themselves, in quotation marks or after a colon: a poem may
+    mention a timeout."""
     words = text[start:end]
     if _is_technical(words) or len(words.split()) >= _MANY_WORDS:
         return True
@@ -163,14 +163,14 @@ def _is_about(text: str, start: int, end: int) -> bool:
 
 
 def _is_technical(words: str) -> bool:
-    """Whether words are spelt as programs spell them. Prose has the names of statuses as well."""
+    """Whether words are spelt as in programs. Names of statuses do not count: prose has them."""
     return not words[0].isdigit() and bool(
         _CODE.search(words) or sum(letter.isupper() for letter in words) > 1
     )
 
 
 def has_log_level(text: str) -> bool:
-    """Whether a line of a log says that it is about an error."""
+    """Whether a text has a line of a log with the level of an error."""
     return bool(_LOG_LEVEL.search(text[-_LOOKED_AT:]))
 
 
@@ -180,7 +180,7 @@ _LOG_LEVEL = re.compile(
 
 
 def telling_line(text: str) -> str:
-    """The line that says what went wrong: the last with the name of an error, else the last."""
+    """The most informative line of an error: the last with the name of an error, else the last."""
     looked_at = text[-_LOOKED_AT:].strip()
     last = max((match.start() for match in _SIGNS.finditer(looked_at)), default=len(looked_at))
     named = looked_at[last:].partition("\n")[0]
@@ -189,7 +189,7 @@ def telling_line(text: str) -> str:
 
 
 def error_statuses(text: str) -> Iterator[int]:
-    """The HTTP statuses of errors that a text names, the last first."""
+    """The HTTP error statuses that a text names, the last first."""
     for match in reversed(list(_STATUS.finditer(text[-_LOOKED_AT:]))):
         yield int(match[1])
 

@@ -1,7 +1,7 @@
-"""Says why: what a pasted thing is, what is wrong with it, who did it, and what fixes it.
+"""The verdicts of `dsv4 why`: what a pasted thing is, what is wrong with it, the cause, the fix.
 
 Nothing is decided here. The check decides about requests, the parser about answers, the decoder
-about prompts, and the page of errors about errors; this puts what they say into words.
+about prompts, and the page of errors about errors; this module puts their results into words.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ from dsv4.api.body_reader import recognise
 from dsv4.errors import Error
 from dsv4.profiles.official_api import PROFILE_NAME, RELEASES, is_official_host
 
-# So many of the lines of a file are looked at.
+# The most lines of a file that are judged.
 MOST_LOOKED_AT = 1_000
 # Names of models that the official API has, or had.
 _OFFICIAL_NAMES = {row.name for row in RELEASES}
 
 
 def why(source: str | bytes, name: str = "FILE") -> WhyVerdict:
-    """The verdict on a text or on the bytes of a file. `name` is what commands call it."""
+    """The verdict on a text or on the bytes of a file. `name` is its name in commands."""
     pasted = recognise_text(source) if isinstance(source, str) else recognise_bytes(source, name)
     verdict = judge(pasted)
     if isinstance(pasted, PastedRequest) and not _is_whole(pasted.body, source):
@@ -67,7 +67,7 @@ def why(source: str | bytes, name: str = "FILE") -> WhyVerdict:
 
 
 def _is_whole(body: object, source: str | bytes) -> bool:
-    """Whether other commands can read a request where it was found."""
+    """Whether a source is nothing but the request, so that other commands can read it."""
     try:
         return bool(json.loads(source) == body)
     except (ValueError, RecursionError):
@@ -81,7 +81,7 @@ def _is_all(text: str, source: str | bytes) -> bool:
 
 @singledispatch
 def judge(pasted: Pasted) -> WhyVerdict:
-    """What is wrong with something that was recognised."""
+    """The verdict on something that was recognised."""
     raise TypeError(pasted)
 
 
@@ -152,8 +152,8 @@ def _judge_request(pasted: PastedRequest) -> WhyVerdict:
 
 
 def _as_official(pasted: PastedRequest, verdict: WhyVerdict) -> WhyVerdict:
-    """What the official API refuses, of a Chat request that goes there by its address, or that
-    probably does by the name of its model."""
+    """The verdict on a Chat request to the official API, with the error if the API refuses it. The
+    address of a request, or the name of its model, tells whether it is sent there."""
     body, is_sent = pasted.body, is_official_host(pasted.url)
     if not isinstance(body, dict) or (_protocol_of(pasted) or recognise(body).protocol) != "chat":
         return verdict
@@ -184,7 +184,7 @@ def _protocol_words(pasted: PastedRequest) -> str:
 
 
 def _protocol_of(pasted: PastedRequest) -> ProtocolName | None:
-    """The protocol that the address tells."""
+    """The protocol, by the address of the request."""
     path = urlsplit(pasted.url).path.rstrip("/")
     return next((name for end, name in _PROTOCOL_PATHS.items() if path.endswith(end)), None)
 
@@ -197,8 +197,8 @@ _PROTOCOL_PATHS: dict[str, ProtocolName] = {
 
 
 def _checked(body: Any, verdict: WhyVerdict, ignored: Sequence[str] = ()) -> WhyVerdict:
-    """The verdict with the first error or warning that `dsv4 check` finds; kinds that say nothing
-    of this body are `ignored`."""
+    """The verdict with the first error or warning that `dsv4 check` finds, except those of kinds
+    that are `ignored` because they do not apply to this body."""
     ignored = (*ignored, *_untellable(body))
     serious = [each for each in _serious_findings(body) if each.kind not in ignored]
     if not serious:
@@ -227,7 +227,7 @@ def _reason(finding: Finding) -> str:
     return f"{meaning[0].lower()}{meaning[1:]}"
 
 
-# What a history shows of those who wrote its answers; other mistakes are those of its sender.
+# Findings in a history that are faults of the model or the server; others are faults of the client.
 _BLAMED: dict[str, Culprit] = {
     **dict.fromkeys(("arguments_not_json", "invalid_arguments", "undeclared_tool"), "model"),
     **dict.fromkeys(("calls_in_content", "reasoning_in_content"), "server"),
@@ -235,8 +235,8 @@ _BLAMED: dict[str, Culprit] = {
 
 
 def _untellable(body: Any) -> tuple[str, ...]:
-    """Kinds of findings that go by the model, which a body without its exact name does not tell:
-    whether it takes pictures and files."""
+    """Kinds of findings that depend on the model (whether it reads pictures and files), if a body
+    does not have its exact name."""
     model = body.get("model") if isinstance(body, dict) else None
     unknown = (
         not isinstance(model, str) or model in _OFFICIAL_NAMES or chosen_dialect(None, model)[1]
@@ -251,12 +251,12 @@ def _serious_findings(body: Any, profile: str | None = None) -> list[Finding]:
 
 
 def _is_trap(finding: Finding) -> bool:
-    """Whether a server takes the request, and only makes something else of it than others do."""
+    """Whether a server accepts the request, and only treats it differently from other servers."""
     return finding.kind.startswith(SERVER_PREFIX) and finding.level != "error"
 
 
 def _quoted_value(body: Any, finding: Finding) -> str:
-    """The value in which something was found, marked."""
+    """The value at the place of a finding, marked."""
     value = body
     for step in finding.location:
         try:
@@ -328,12 +328,13 @@ def _judge_error(pasted: PastedError) -> WhyVerdict:
     return _judge_own_error(pasted, verdict) or _judge_status(pasted, verdict)
 
 
-# How dsv4 says what is wrong with something that it was given.
+# The form of dsv4's own messages about wrong input.
 _OWN_WORDS = re.compile(r"[\w.\[\]]+: found .{1,300}, expected [^\"\n]{1,200}")
 
 
 def _judge_own_error(pasted: PastedError, verdict: WhyVerdict) -> WhyVerdict | None:
-    """An exception that goes through dsv4 and is none of its own is a fault of dsv4."""
+    """The verdict on an error that dsv4 raised on purpose, or on another exception in dsv4, which
+    is a fault of dsv4. None for all other errors."""
     last = pasted.text.rstrip().rpartition("\n")[2]
     own = _OWN_WORDS.search(last)
     if own is not None or last.startswith("dsv4."):
@@ -376,13 +377,14 @@ def _judge_status(pasted: PastedError, verdict: WhyVerdict) -> WhyVerdict:
     )
 
 
-# Several of them.
+# Several things in one input.
 
 
 def _first_wrong(
     verdicts: Iterable[tuple[str, WhyVerdict]], whole: Callable[[int], str], kind: str
 ) -> WhyVerdict:
-    """The first verdict that something is wrong, and how many there are in a whole."""
+    """The first verdict that something is wrong, with the number of such verdicts. `whole` returns
+    a description of the input, for the number of its parts."""
     looked_at = list(islice(verdicts, MOST_LOOKED_AT))
     wrong = [(place, verdict) for place, verdict in looked_at if verdict.status == 1]
     words, number = whole(len(looked_at)), len(looked_at)
@@ -425,7 +427,8 @@ def _judge_records(pasted: PastedRecords) -> WhyVerdict:
 
 
 def _judge_record(record: Any) -> WhyVerdict:
-    """What the gateway noted of an exchange, of which its client saw nothing."""
+    """The verdict on an exchange that the gateway recorded, with repairs that its client did not
+    see."""
     verdict = WhyVerdict(kind="record", what="a completion", more="gateway-operations")
     repairs = [each for each in record.get("diagnostics") or () if isinstance(each, dict)]
     kinds = [str(each.get("kind")) for each in repairs if each.get("kind") != "markup_as_text"]
@@ -469,7 +472,7 @@ def _judge_session(pasted: PastedSession) -> WhyVerdict:
         what += f" in the last of its {pasted.conversations} conversations"
     what = "; ".join((what, *pasted.lost))
     verdict = WhyVerdict(kind="session", what=what, more="datasets")
-    # Most agents do not write the tools that they declare into these files.
+    # Most agents do not write their declared tools into these files.
     ignored = () if "tools" in pasted.body else ("calls_without_tools",)
     return _checked(pasted.body, verdict, ignored)
 

@@ -1,7 +1,7 @@
-"""What is wrong with an answer: markup that a server left in it, calls and texts that break off.
+"""The faults of an answer: markup that a server left in it, calls and texts that break off.
 
-The parser decides: what it reads as calls in a text was meant as calls, and what it repairs was
-malformed. What it leaves as text is quoted.
+The parser decides: text that it reads as calls was meant as calls, and text that it repairs was
+malformed. Markup that it leaves as text is quoted.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from dsv4.api.request_fields import maybe_json
 from dsv4.errors import Location, path_of
 
 LEAKS = "why-dsml"
-# Repairs that are none: what is only quoted, and reasoning that a server did not take out.
+# The kind of diagnostic for markup that is only quoted, which is not a repair.
 _QUOTED = "markup_as_text"
 _CUT = ("length", "max_tokens", "max_output_tokens", "incomplete")
 
 
 def judge_answer(answer: PastedAnswer) -> WhyVerdict:
-    """The first thing that is wrong with an answer, or that nothing is."""
+    """The verdict on an answer: its first fault, or that there is none."""
     verdict = WhyVerdict(kind="answer", what=answer.form, more=LEAKS)
     if answer.protocol is None:
         return _judge_text(answer, verdict)
@@ -51,7 +51,7 @@ def judge_answer(answer: PastedAnswer) -> WhyVerdict:
 
 
 def _fault_of_choices(answer: PastedAnswer) -> WhyVerdict | None:
-    """What is wrong with another choice than the first."""
+    """The first fault of another choice than the first."""
     response = answer.response
     if answer.is_streamed or not isinstance(response, dict):
         return None
@@ -65,7 +65,7 @@ def _fault_of_choices(answer: PastedAnswer) -> WhyVerdict | None:
 
 
 def _contents(answer: PastedAnswer) -> str:
-    """What an answer has, in words."""
+    """The contents of an answer, in words."""
     message, calls = answer.message, answer.message.get("tool_calls") or ()
     parts = [
         *(["reasoning"] if message.get("reasoning_content") else []),
@@ -100,7 +100,7 @@ LeakKind: TypeAlias = Literal[
 
 @dataclass(frozen=True)
 class Leak:
-    """What a server left in a text: the tools that are called there, and the place of it."""
+    """Markup that a server left in a text: its place, and the tools that it calls."""
 
     kind: LeakKind
     names: str
@@ -109,7 +109,7 @@ class Leak:
     sentence: str = ""
 
 
-# The sections of errors.md that tell of each.
+# The sections of errors.md about each kind.
 _LEAKS: dict[LeakKind, str] = {
     "calls": "A call is left in the text",
     "repaired": "A malformed call is left in the text",
@@ -158,7 +158,7 @@ def _find_leak(message: Message, text: str, finish: str) -> Leak | None:
 
 
 def _names_of(message: Message) -> str:
-    """The tools that are called, each once."""
+    """The names of the tools that are called, each once."""
     called = Counter(call.name for call in (*message.tool_calls, *message.incomplete))
     return ", ".join(f"{name} ({n} times)" if n > 1 else name for name, n in called.items())
 
@@ -168,7 +168,7 @@ def _has_stray(message: Message) -> bool:
 
 
 def _first_tag(message: Message, text: str) -> tuple[int, int]:
-    """Where well-formed calls begin: behind the content, which is what stands before them."""
+    """The place of the first tag of well-formed calls, which follow the content."""
     after = text.find(THINK_END) + len(THINK_END) if message.reasoning else 0
     start = max(text.find("<", after + len(message.content.rstrip())), 0)
     end = text.find(">", start)
@@ -190,7 +190,7 @@ def _leak_verdict(verdict: WhyVerdict, leak: Leak, text: str, path: str) -> WhyV
 
 
 def symptom(verdict: WhyVerdict, title: str, detail: str = "") -> WhyVerdict:
-    """The verdict with what a section of errors.md says, and what was found besides."""
+    """The verdict with a section of errors.md. `detail` is added to the fault."""
     return known_error(title).told(verdict, wrong=f"{title[0].lower()}{title[1:]}{detail}")
 
 
@@ -199,8 +199,8 @@ _NAMED = re.compile(r"""name\s*=\s*["']([^"']+)["']""")
 
 
 def _parsed(text: str, thinking: bool, dialect: str | None) -> Message:
-    """The text as it is read, by a client that declares the tools which the markup names: whether
-    it does is not known, and calls without their block are only read of tools that are declared."""
+    """The message in a text, read as if the tools named in the markup were declared. It is unknown
+    whether they were, and calls without their block are only read for declared tools."""
     release: Any = dialect or "v4"
     message = parse(text, thinking=thinking, dialect=release)
     if message.tool_calls or message.incomplete:
@@ -214,7 +214,7 @@ def _parsed(text: str, thinking: bool, dialect: str | None) -> Message:
 
 
 def _path_to(response: object, text: str) -> str:
-    """The place of a text in a response; the name of what it is, where it was put together."""
+    """The place of a text in a response; "the text" if it was put together from several parts."""
     stack: list[tuple[Location, Any]] = [((), response)]
     while stack:
         place, value = stack.pop()
@@ -233,8 +233,8 @@ def _path_to(response: object, text: str) -> str:
 
 # Calls and endings.
 
-# A value that begins with the end of a parameter was read too far. One that writes about markup
-# has the opening tags before.
+# If the first tag in a value is a closing one, the value was read too far. A value that is about
+# markup has opening tags before.
 _TAG = re.compile(f"</?{DSML}[^>]*>")
 
 
@@ -288,7 +288,7 @@ def _endings(answer: PastedAnswer, verdict: WhyVerdict) -> Iterator[WhyVerdict]:
         yield symptom(verdict, title)
 
 
-# The text alone.
+# Texts without a response around them.
 
 
 def _judge_text(answer: PastedAnswer, verdict: WhyVerdict) -> WhyVerdict:
@@ -313,7 +313,7 @@ def _judge_text(answer: PastedAnswer, verdict: WhyVerdict) -> WhyVerdict:
 def _judge_completion(
     verdict: WhyVerdict, leak: Leak | None, message: Message, text: str
 ) -> WhyVerdict:
-    """A text with EOS is what the model wrote: its markup is where it belongs."""
+    """The verdict on a text with EOS, which the model itself wrote: markup is expected in it."""
     calls = f" with {len(message.tool_calls)} calls" if message.tool_calls else ""
     verdict = replace(verdict, what=f"a completion, as the model wrote it{calls}")
     if leak is None or leak.kind in ("calls", "reasoning"):

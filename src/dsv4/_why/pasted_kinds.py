@@ -1,4 +1,4 @@
-"""What a pasted text can be."""
+"""The kinds of pasted text."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from dsv4.api.api_request import ProtocolName
 
 @dataclass(frozen=True)
 class PastedRequest:
-    """A request or a conversation, of any form. `url` is where it is sent, where that is known, and
-    `form` is how it was written, in words."""
+    """A request or a conversation, of any form. `url` is the address it is sent to, if known, and
+    `form` describes the form in which it was written."""
 
     body: Any
     url: str = ""
@@ -21,10 +21,10 @@ class PastedRequest:
 
 @dataclass(frozen=True)
 class PastedAnswer:
-    """What a model wrote. Where a server sent it, `protocol`, the `message` that the server made of
-    it, its `finish` reason (empty where none came) and the `response` itself. `text` is it as the
-    model writes it, which begins in reasoning if `thinking` says so. Of a stream, `unread` events
-    could not be read."""
+    """The output of a model. `text` is the output as the model writes it, which begins in reasoning
+    if `thinking` says so. If a server sent it, there are also the `protocol`, the server's
+    `message`, the `finish` reason (empty if there was none) and the `response` itself. `unread` is
+    the number of events of a stream that could not be read."""
 
     text: str
     thinking: bool
@@ -41,7 +41,7 @@ class PastedAnswer:
 
 @dataclass(frozen=True)
 class PastedPrompt:
-    """A prompt, and how many characters stood before it."""
+    """A prompt, and the number of characters before it."""
 
     text: str
     before: int = 0
@@ -49,7 +49,7 @@ class PastedPrompt:
 
 @dataclass(frozen=True)
 class PastedError:
-    """What a server, a proxy or a program said when it failed."""
+    """The error text of a server, a proxy or a program."""
 
     text: str
     status: int | None = None
@@ -58,7 +58,7 @@ class PastedError:
 
 @dataclass(frozen=True)
 class PastedExchange:
-    """A request with what came back, where both are known: of a HAR file, or a line of a log."""
+    """A request and its reply, either of which may be unknown: from a HAR file, or a log's line."""
 
     request: PastedRequest | None
     reply: PastedAnswer | PastedError | None
@@ -67,7 +67,7 @@ class PastedExchange:
 
 @dataclass(frozen=True)
 class PastedExchanges:
-    """Several of these."""
+    """Several exchanges."""
 
     exchanges: tuple[PastedExchange, ...]
     form: str
@@ -82,8 +82,9 @@ class PastedRecords:
 
 @dataclass(frozen=True)
 class PastedSession:
-    """A conversation of an agent's session file, as a request has it, and how many turns it has;
-    the agent, where it is known, how many conversations the file has, and what is in none."""
+    """A conversation of an agent's session file as the body of a request, and the number of its
+    turns; the agent, if known, the number of conversations in the file, and sentences on the parts
+    that are in none."""
 
     body: Any
     turns: int
@@ -101,7 +102,7 @@ class PastedLines:
 
 @dataclass(frozen=True)
 class PastedSentence:
-    """A plain text: what somebody would say to a model."""
+    """A plain text, such as a message to a model."""
 
     text: str
 
@@ -119,7 +120,7 @@ class BrokenJson:
 
 @dataclass(frozen=True)
 class NotUnderstood:
-    """Something else: what it is, as far as that can be said."""
+    """Something else: a description of it, and a hint."""
 
     what: str
     hint: str = ""

@@ -1,4 +1,4 @@
-"""Recognises what somebody pasted: by its form alone, without judging it."""
+"""Recognises pasted text: only by its form, without judging it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from dsv4.api.own_bodies import is_pair, is_sharegpt, role_of
 from dsv4.api.request_fields import maybe_json
 from dsv4.errors import Error
 
-# How files begin that hold no text.
+# The beginnings of files that are not text.
 _FILE_FORMATS = {
     b"%PDF-": "a PDF",
     b"\x89PNG": "a PNG picture",
@@ -58,7 +58,7 @@ _FILE_FORMATS = {
     b"SQLite format 3": "an SQLite database",
     b"PAR1": "a Parquet file",
 }
-# Byte order marks. One is the beginning of another, so it comes after it.
+# Byte order marks. One of them begins another, so the longer one comes first.
 _WIDE_ENCODINGS = {
     b"\xff\xfe\0\0": "utf-32",
     b"\0\0\xfe\xff": "utf-32",
@@ -69,7 +69,7 @@ _NO_TEXT = "dsv4 why reads text: JSON, logs, prompts, answers, error messages."
 
 
 def recognise_bytes(data: bytes, name: str = "stdin") -> Pasted:
-    """What a file is, of which `name` is the name."""
+    """The kind of the content of a file. `name` is the file's name."""
     if data.startswith(SQLITE) and (conversations := read_agent_session(data)):
         return session_of(conversations)
     found = next((kind for mark, kind in _FILE_FORMATS.items() if data.startswith(mark)), None)
@@ -88,7 +88,7 @@ def recognise_bytes(data: bytes, name: str = "stdin") -> Pasted:
 
 
 def recognise_text(text: str) -> Pasted:
-    """What a text is."""
+    """The kind of a text, with its content."""
     text = text.removeprefix(BYTE_ORDER_MARK)
     if not text.strip():
         return NotUnderstood("nothing: the input is empty", "Give a text, a file, or - for stdin.")
@@ -118,7 +118,7 @@ def recognise_text(text: str) -> Pasted:
 
 
 def _written_value(text: str) -> Any:
-    """The value that the text is, from end to end."""
+    """The value of a text that is a single value from end to end, else None."""
     value = json_or_python(text)
     return javascript_value(text) if value is None else value
 
@@ -133,7 +133,7 @@ _ESCAPED_FOR_HTML = re.compile(f"&lt;/?(?:{DSML}|{str(BOS).strip('<>')})")
 
 
 def recognise_value(value: Any) -> Pasted:
-    """What a JSON value is."""
+    """The kind of a JSON value, with its content."""
     if isinstance(value, list):
         return _recognise_list(value)
     if not isinstance(value, dict):
@@ -212,7 +212,7 @@ MOST_LINES = 100_000
 
 
 def _read_lines(text: str) -> Pasted | None:
-    """A text in which each line is an object or a list. The last one may be cut."""
+    """The content of a text in which each line is an object or a list. The last may be cut."""
     data = text.encode(errors="surrogatepass")
     if is_agent_session(data) and (conversations := read_agent_session(data)):
         return session_of(conversations)
@@ -238,7 +238,7 @@ _BEGINS_VALUE = re.compile(r"\s*(?:[{\[]|[A-Z]\w*\()")
 
 
 def _read_values_in_turn(text: str) -> Pasted | None:
-    """Objects one after another, each over several lines, as programs print them."""
+    """The content of a text with several objects, each on several lines, as programs print them."""
     if not _BETWEEN_OBJECTS.search(text):
         return None
     listed = f"[{_BETWEEN_OBJECTS.sub('},{', text.strip())}]"
@@ -281,7 +281,7 @@ _TRAINING_DATA = "If it is training data of another shape, dsv4 dataset says how
 
 
 def _is_prompt(text: str) -> bool:
-    """Whether a text is a prompt and does not only speak of one."""
+    """Whether a text is a prompt, and not only about one."""
     start = text.lstrip(" \t\r\n'\"")
     if start.startswith(("{", "[")):  # JSON with a mistake
         return False
@@ -295,7 +295,7 @@ def _read_prompt(text: str) -> Pasted | None:
 
     if not _is_prompt(text):
         return None
-    if text.count("\r\n") == text.count("\n"):  # of an editor
+    if text.count("\r\n") == text.count("\n"):  # line ends of an editor
         text = text.replace("\r\n", "\n")
     start = max(text.find(BOS), 0)
     # A log or a program shows a prompt in one line.
@@ -312,7 +312,7 @@ _HTML = re.compile(
 
 
 def _read_page(text: str) -> Pasted | None:
-    """The page that a proxy sends in place of an answer."""
+    """The page that a proxy sent instead of an answer, None for other texts."""
     return PastedError(text, form="an HTML page") if _HTML.match(text) else None
 
 
@@ -338,12 +338,12 @@ def _read_prose(text: str) -> Pasted:
     return PastedError(text) if error_page.has_log_level(text) else PastedSentence(text)
 
 
-# What is in brackets must have the beginning of a value in them: templates begin with braces, and
-# lines of logs with a date.
+# An opening bracket must be followed by the beginning of a value: templates also begin with braces,
+# and lines of logs with a date in brackets.
 _MEANT_AS_JSON = re.compile(
     r"""\s*[{\[][\s{\[]*(?:["'“”‘’`]|//|/\*|[A-Za-z_$][\w$]*\s*:|-?[\d.]+\s*,|\Z)"""
 )
-# How prompts of other models begin.
+# The beginnings of other models' prompts.
 _OTHER_TEMPLATE = re.compile(r"\s*(?:<s>\s*)?(?:<\|(?:im_start|begin_of_text|start)\|>|\[INST\])")
 _NO_PROMPT = "A server that writes it for DeepSeek-V4 uses the wrong chat template."
 _SETTING = re.compile(r"\s*(?:-\s+)?[\w.\"-]+\s*[:=]|\s*\[[\w.\"-]+\]\s*$|\s*#|\s*-\s")
@@ -360,7 +360,7 @@ def _is_configuration(text: str) -> bool:
 
 
 def _read_fences(text: str) -> Pasted | None:
-    """What the code blocks of a text hold: a request, what came back, or both."""
+    """The content of the code blocks of a text: a request, a reply, or both."""
     found = [recognise_text(block) for block in fenced_texts(text) if block.strip() != text.strip()]
     request = next((each for each in found if isinstance(each, PastedRequest)), None)
     reply = next((each for each in found if _is_reply(each)), None)
@@ -371,7 +371,7 @@ def _read_fences(text: str) -> Pasted | None:
 
 
 def _is_reply(found: Pasted) -> bool:
-    """Whether a server sent it. A block of mere markup may be a quotation in an answer."""
+    """Whether it is a server's reply. A block with only markup may be a quotation in an answer."""
     has_protocol = isinstance(found, PastedAnswer) and found.protocol is not None
     return has_protocol or isinstance(found, PastedError)
 
@@ -387,11 +387,11 @@ def _read_quoting_error(text: str) -> PastedError | None:
     return PastedError(text) if quotes and not parse(elsewhere, thinking=False).tool_calls else None
 
 
-_MARKUP_WORD = DSML[1:-1]  # without its bars, which are often written otherwise
+_MARKUP_WORD = DSML[1:-1]  # without its bars, which are often replaced by others
 
 
 def _read_answer_text(text: str) -> PastedAnswer | None:
-    """A text with the marks of an answer: reasoning, calls, or what is left of them."""
+    """The answer in a text with signs of one: reasoning, calls, or remains of them. Else None."""
     if text.lstrip()[:1] in ("{", "["):  # JSON with a mistake
         return None
     text = _printed_markup(text)
@@ -408,13 +408,13 @@ def _read_answer_text(text: str) -> PastedAnswer | None:
     return PastedAnswer(text, thinking, dialect)
 
 
-# Two tags with an escaped line end between them, and the quotation marks that a text is in.
+# Two tags with an escaped line end between them, and a text in quotation marks.
 _ESCAPED_LINE_END = re.compile(r">\\n(?:\\n|\s)*<")
 _LITERAL = re.compile(r"""(?<!\w)"(?:[^"\\]|\\.)*"|(?<!\w)'(?:[^'\\]|\\.)*'""")
 
 
 def _printed_markup(text: str) -> str:
-    """The text that a log or a program shows in one line, with its line ends escaped."""
+    """The original of a text that a log or a program shows in one line, with escaped line ends."""
     if "\n" in text.strip() or not _ESCAPED_LINE_END.search(text):
         return text
     shown = (each[0] for each in _LITERAL.finditer(text) if _ESCAPED_LINE_END.search(each[0]))

@@ -1,4 +1,4 @@
-"""The session files of agents: JSON lines, of which most are turns."""
+"""The session files of agents: JSON lines, most of which are turns."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from dsv4._inputs.agent_sessions import agents_in_words, conversations_of, lost_
 from dsv4._why.pasted_kinds import PastedSession
 
 _ROLES = ("system", "developer", "user", "assistant", "tool")
-# Where a line has its turn, and what a request calls a list of such turns.
+# The field in which a line has its turn -> the field in which a request has a list of such turns.
 _HOLDERS = {"message": "messages", "payload": "input", "item": "input"}
 
 
 def read_session(values: Sequence[Any]) -> PastedSession | None:
-    """The turns of a session; None for lines that are something else."""
+    """The turns of a session; None if the lines are not a session."""
     known = conversations_of([value for value in values if isinstance(value, dict)])
     if known:
         return session_of(known)
@@ -26,7 +26,7 @@ def read_session(values: Sequence[Any]) -> PastedSession | None:
 
 
 def session_of(conversations: Sequence[AgentConversation]) -> PastedSession:
-    """The conversation of a known agent's file that came last."""
+    """The last conversation of a known agent's file."""
     body = conversations[-1].body
     turns = body["messages"] if "messages" in body else body["input"]
     agents, lost = agents_in_words(conversations), tuple(lost_lines(conversations))

@@ -1,4 +1,4 @@
-"""A verdict: what something is, what is wrong with it, whose doing that is, and what fixes it."""
+"""A verdict: what something is, what is wrong with it, who caused that, and what fixes it."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _CULPRITS: dict[Culprit, str] = {
 
 @dataclass(frozen=True, kw_only=True)
 class WhyVerdict:
-    """What is said of an input.
+    """The verdict on an input.
 
-    - `kind` and `what`: what it is, as a word and in words.
-    - `wrong`: what is wrong; empty where nothing is. `place` says where, and `marked` shows it.
-    - `who`, `sure`, `because`: whose doing it is, how sure that is, and why.
-    - `fix`: a command, or what to change; where nothing is wrong, what to look at next. `more`: the
+    - `kind` and `what`: the kind of the input, as a word and as a description.
+    - `wrong`: the fault; empty if there is none. `place` is its place, and `marked` shows it.
+    - `who`, `sure`, `because`: who caused it, how sure that is, and the reason.
+    - `fix`: a command, or what to change; if nothing is wrong, what to look at next. `more`: the
       page that explains it.
-    - `understood`: whether anything could be said at all.
+    - `understood`: whether the input was understood at all.
     """
 
     kind: str
@@ -45,11 +45,11 @@ class WhyVerdict:
 
     @property
     def status(self) -> int:
-        """The exit status: 0 where nothing is wrong, 1 where something is, 2 if not understood."""
+        """The exit status: 0 if nothing is wrong, 1 if something is, 2 if not understood."""
         return 2 if not self.understood else int(bool(self.wrong))
 
     def lines(self) -> list[tuple[str, str]]:
-        """What to show, each line with a word in front: three to six."""
+        """The lines to show, three to six, each with a word as its label."""
         where = f"{self.place}: " if self.place else ""
         seen = f"  {self.marked}" if self.marked else ""
         nothing = "nothing" if self.understood else "cannot be told"
@@ -67,7 +67,7 @@ class WhyVerdict:
         return "" if self.who == "unknown" else f" ({self.sure})"
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON, with `status`."""
+        """The verdict as JSON, with `status`."""
         fields = {
             name: without_keys(value) if isinstance(value, str) else value
             for name, value in vars(self).items()
@@ -75,19 +75,19 @@ class WhyVerdict:
         return {**fields, "status": self.status}
 
 
-# Around the place, so many characters are shown.
+# The number of characters that are shown before and after the place.
 _AROUND = 24
 _LONGEST_MARK = 60
 _LONGEST_KEY = 1_000
 
 
 def marked(text: str, start: int, end: int) -> str:
-    """A place in a text, in ⟦ ⟧, with a little of what stands around it, in one line."""
+    """A place in a text, in ⟦ ⟧, with a little of the text around it, in one line."""
     end = max(start, end)
     inside = text[start:end]
     if len(inside) > _LONGEST_MARK:
         inside = f"{inside[: _LONGEST_MARK - 1]}…"
-    # Of a key that is cut, the rest could not be known as one.
+    # Keys are removed first: a part of a key could not be recognised as one.
     before = without_keys(text[max(0, start - _LONGEST_KEY) : start])[-_AROUND:]
     after = without_keys(text[end : end + _LONGEST_KEY])[:_AROUND]
     front = "…" if start > _AROUND else ""
@@ -95,8 +95,8 @@ def marked(text: str, start: int, end: int) -> str:
     return re.sub(r"\s*[\r\n]+\s*", "↵", f"{front}{before}⟦{inside}⟧{after}{back}")
 
 
-# Keys as they stand in headers, in curl's options, in JSON, in HAR files and in addresses, and
-# those that show themselves by their beginning. What is in the first group stays.
+# Keys in headers, in curl's options, in JSON, in HAR files and in addresses, and keys that have a
+# known beginning. The text of the first group is kept.
 _HEADER = (
     r"(?:(?:proxy-)?authorization|[\w-]*api[-_]?key|[\w-]*(?:access|auth)[-_]token|[\w-]*secret)"
 )

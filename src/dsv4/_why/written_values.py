@@ -1,5 +1,5 @@
-"""Values as people paste them: JSON, alone, in a code fence or in a line of a log, and what Python
-prints of one."""
+"""Pasted values: JSON, by itself, in a code fence or in a line of a log, and values as printed by
+Python."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ LONGEST_LITERAL = 1_000_000
 _FENCED = re.compile(
     r"^[ \t]*(```+|~~~+)[^\n]*\n(.*?)^[ \t]*\1[ \t]*\r?$", re.MULTILINE | re.DOTALL
 )
-# What Python prints of a dict, whose keys are in single quotes, and of an SDK's object:
+# A dict as Python prints it, with keys in single quotes, and an SDK's object:
 # `ChatCompletion(id='…', choices=[…])`.
 _PRINTED = re.compile(r"[\[{\s]+b?'|[A-Z]\w*\(.*\)\s*$", re.DOTALL)
 
 
 def json_or_broken(text: str) -> Any:
-    """The value of a text that should be JSON, or where it is not."""
+    """The value of a text that should be JSON, or the place of the mistake."""
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
@@ -36,7 +36,7 @@ def json_or_broken(text: str) -> Any:
 
 
 def python_value(text: str) -> Any:
-    """The value that Python prints in this way; None where it is none. Objects are dicts."""
+    """The value that Python prints as a text; None if there is none. Objects become dicts."""
     stripped = text.strip()
     if len(stripped) > LONGEST_LITERAL or not _PRINTED.match(stripped):
         return None
@@ -47,12 +47,12 @@ def python_value(text: str) -> Any:
 
 
 def json_or_python(text: str) -> Any:
-    """The value of a text that is JSON, or what Python prints; None where it is none."""
+    """The value of a text that is JSON, or that Python printed; None for other texts."""
     value = maybe_json(text)
     return python_value(text) if value is None else value
 
 
-# What JavaScript prints of an object: keys without quotation marks, texts in single ones.
+# An object as JavaScript prints it: keys without quotation marks, texts in single ones.
 _SCRIPT_WORD = re.compile(
     r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|([A-Za-z_$][\w$]*)(\s*:)?""", re.DOTALL
 )
@@ -60,7 +60,7 @@ _SCRIPT_CONSTANTS = {"null": "None", "undefined": "None", "true": "True", "false
 
 
 def javascript_value(text: str) -> Any:
-    """The value that `console.log` prints in this way; None where it is none."""
+    """The value that `console.log` prints as a text; None if there is none."""
     if len(text) > LONGEST_LITERAL or text.lstrip()[:1] not in ("{", "[") or ": '" not in text:
         return None
 
@@ -91,17 +91,17 @@ def _value_of(node: ast.expr) -> Any:
 
 
 def fenced_texts(text: str) -> Iterator[str]:
-    """What the code blocks of a text hold."""
+    """The texts in the code blocks of a text."""
     return (match[2] for match in _FENCED.finditer(text))
 
 
-# So many beginnings of an object are tried.
+# The most beginnings of an object that are tried.
 _MOST_BEGINNINGS = 20
 
 
 def embedded_values(text: str) -> Iterator[dict[str, Any]]:
-    """The JSON objects that stand in a text, and what Python prints of one."""
-    text = text.replace('`"', '"')  # as PowerShell has it
+    """The JSON objects within a text, and an object as Python prints it."""
+    text = text.replace('`"', '"')  # PowerShell's escapes
     begins = [match.start() for match in islice(re.finditer(r"\{", text), _MOST_BEGINNINGS)]
     for start in begins:
         try:
