@@ -1,7 +1,7 @@
 """Examples for the page: requests for the Prompt and Cache views, and completions for the Stream
 view, each with the rule of docs/recovery.md that reads it.
 
-They are in page_examples.json, where special tokens stand by their names: no token is spelled
+They are in page_examples.json, which has special tokens by their names: no token is spelled
 outside `_format/`.
 """
 
