@@ -1,11 +1,11 @@
-// What the Stream and Live views are built of.
+// Elements that the Stream and Live views are built of.
 
 import { element } from "./dom.js";
 
 let made = 0;
 
 /**
- * A card with a heading, what stands beside it, and its content.
+ * A card with a heading, the elements beside it, and its content.
  * @param {string} name
  * @param {string} title
  * @param {Node[]} beside

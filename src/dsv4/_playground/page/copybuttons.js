@@ -1,4 +1,4 @@
-// What is shown, as a link, as curl, as Python, and as a pytest case.
+// Buttons that copy the shown view as a link, as curl, as Python, and as a pytest case.
 
 import { button, element } from "./dom.js";
 

@@ -4,7 +4,7 @@
 import { element } from "./dom.js";
 
 const SVG = "http://www.w3.org/2000/svg";
-// Where each state stands: column and row. States that a good completion passes are in the middle.
+// The column and row of each state. States that a good completion passes are in the middle.
 /** @type {Record<string, [number, number]>} */
 const PLACES = {
   STRAY: [0, 0], FENCED: [1, 0], JUNK: [2, 0], REMARK: [3, 0],
@@ -57,7 +57,7 @@ const middle = (name) => {
 };
 
 /**
- * Where a line from one point to another leaves the box around the first.
+ * The point at which a line from one point to another leaves the box around the first.
  * @param {[number, number]} from
  * @param {[number, number]} to
  */

@@ -48,8 +48,8 @@ export function inside(root, name) {
 const ROOMY = "(min-width: 60.01rem)";
 
 /**
- * Options: all in sight where there is room for them, and else folded away behind a title, because a
- * prompt is what is looked at first.
+ * Options: all visible if there is room for them, and else folded under a title, because the prompt
+ * is more important.
  * @param {string} title
  * @param {...any} children
  */

@@ -1,6 +1,6 @@
-// The box that takes anything: CodeMirror, in which places of the text can be lit and marked. It
-// stands in a shadow root, whose styles the page's security policy allows; the colours are those of
-// the page, which pass through.
+// The box that takes anything: CodeMirror, in which places of the text can be lit and marked. It is
+// in a shadow root, whose styles the page's security policy allows; the colours are those of the
+// page, which pass through.
 
 import { button, element } from "./dom.js";
 import {
@@ -23,7 +23,7 @@ const MOST_SUMMARY = 60;
 /** @type {import("./vendor/codemirror.js").StateEffectType<Partial<Marks>>} */
 const setMarks = StateEffect.define();
 
-/** What is marked. A mark moves with its text; a new text has none. */
+/** The marked places. A mark moves with its text; a new text has none. */
 const MARKS = StateField.define({
   create: () => /** @type {Marks} */ ({ lit: null, wrong: null }),
   update(marks, { changes, docChanged, effects }) {
@@ -46,7 +46,7 @@ const MARKS = StateField.define({
 });
 
 /**
- * What can be seen of a place: at the end of a line, the character before it.
+ * The visible part of a place: at the end of a line, the character before it.
  * @param {Place} place
  * @param {EditorState} state
  * @returns {Place}
@@ -117,7 +117,7 @@ export class Editor {
   folder = button("Fold", () => this.#foldOrOpen());
 
   /**
-   * `oninput(text)` is called as somebody types. `oncaret(offset, isPointer)` is called when the
+   * `oninput(text)` is called while the user types. `oncaret(offset, isPointer)` is called when the
    * caret has moved, or with `isPointer` when the pointer is over a line; null when it has left.
    * @param {{
    *   label: string,
@@ -266,7 +266,7 @@ export class Editor {
     this.#reveal(offset);
   }
 
-  /** Where a character is: its line, and in JSON the path to it. */
+  /** The place of a character: its line, and in JSON the path to it. */
   whereabouts(/** @type {number} */ offset) {
     const { state } = this.#view;
     const line = `line ${state.doc.lineAt(Math.min(offset, state.doc.length)).number}`;
@@ -332,7 +332,7 @@ function pathTo(state, offset) {
   return path.replace(/^\./, "");
 }
 
-// What stands in a list beside its items.
+// The nodes of a list that are not items.
 const BRACKETS = ["[", "]", ",", "⚠"];
 const LONGEST_TAIL = 1000;
 
@@ -340,7 +340,7 @@ const LONGEST_TAIL = 1000;
 const written = (name) => name.replace(/^"|"$/g, "");
 
 /**
- * What is folded away, in short, and whether something in it is wrong.
+ * The folded text, shortened, and whether something in it is wrong.
  * @param {EditorState} state
  * @param {{ from: number, to: number }} range
  */

@@ -13,7 +13,7 @@ export const answered = async (response) => ({
 });
 
 /**
- * What the server answers.
+ * Sends a request, and returns the server's answer.
  * @param {Asked} asked
  * @param {AbortSignal} [signal]
  */

@@ -1,4 +1,4 @@
-// What to tell about prompts besides their text: shares, differences, what is missing.
+// Facts about prompts besides their text: shares, differences, missing parts.
 
 /** @typedef {import("./types.js").Place} Place */
 /** @typedef {import("./types.js").PromptAnswer} PromptAnswer */
@@ -14,7 +14,7 @@
 const MOST_NAMED = 5;
 
 /**
- * How much of a prompt each kind of text takes, with its share in percent.
+ * The size of each kind of text in a prompt, with its share in percent.
  * @param {Pick<PromptSide, "shares" | "tokens">} side
  */
 export function sharesOf({ shares, tokens }) {
@@ -32,7 +32,7 @@ export function sharesOf({ shares, tokens }) {
 const percent = (amount, all) => `${((100 * amount) / all).toFixed(amount * 100 < all ? 1 : 0)}%`;
 
 /**
- * What to know of an answer of api/prompt.
+ * The facts to show about an answer of api/prompt.
  * @param {Pick<PromptAnswer, "sides" | "same" | "reasons">} answer
  * @returns {Fact[]}
  */

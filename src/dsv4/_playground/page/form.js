@@ -11,7 +11,7 @@ import { messageOf } from "./server.js";
 
 const ROLES = ["system", "user", "assistant", "tool", "developer", "latest_reminder"];
 /**
- * What a card shows of each role, also where the message does not have it.
+ * The fields that a card shows for each role, even if the message does not have them.
  * @type {Record<string, string[]>}
  */
 const FIELDS = {
@@ -33,7 +33,7 @@ export class Form {
   #add = element("div", { className: "adding" });
 
   /**
-   * `oncaret(offset)` is called with the place of a field that somebody works in.
+   * `oncaret(offset)` is called with the place of the field that the user works in.
    * @param {{
    *   onchange: (text: string) => void, say: (words: string) => void,
    *   oncaret: (offset: number | null, isPointer: boolean) => void,

@@ -68,7 +68,7 @@ export class Inspector {
     return this.#root;
   }
 
-  /** What chooses among the requests; nothing to choose from, nothing to see. */
+  /** The filters of the requests, hidden while there are no requests. */
   #drawFilters() {
     /** @type {HTMLInputElement} */
     const text = element("input", {
@@ -169,7 +169,7 @@ export class Inspector {
   }
 
   /**
-   * Where requests are listed: a session is one row, with its requests below it.
+   * The list that requests are added to: a session is one row, with its requests below it.
    * @param {string | null} id
    */
   #place(id) {
@@ -382,7 +382,7 @@ function pretty(text) {
 }
 
 /**
- * Something that is built when somebody opens it.
+ * A folded element whose content is built when the user opens it.
  * @param {string} title
  * @param {() => Node[] | Promise<Node[]>} build
  */

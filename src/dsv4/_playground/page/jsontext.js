@@ -1,5 +1,5 @@
-// JSON text with the place of each value, to change one value and leave all else as it is written:
-// numbers keep their spelling, and whoever wrote the text finds it again.
+// JSON text with the place of each value, to change one value and leave all other text unchanged:
+// numbers keep their spelling, and the author recognises the text.
 
 /**
  * A value in a text: where it is, and what JSON.parse reads. A list has `items`, an object `members`
@@ -128,7 +128,7 @@ export function withItems(text, list, items) {
 }
 
 /**
- * How far a line is indented.
+ * The indentation of a line.
  * @param {string} text
  * @param {number} at
  */

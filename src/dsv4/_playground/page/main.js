@@ -46,7 +46,7 @@ const VIEWS = [
   { name: "live", title: "Live", module: live },
 ];
 
-// Where `dsv4 playground` listens, for commands that are copied from a page without a server.
+// The address of `dsv4 playground`, for commands that are copied from a page without a server.
 const LOCAL = "http://127.0.0.1:8004";
 
 /** @param {string} name */
@@ -94,7 +94,7 @@ async function start() {
   if (read.isBroken || (read.view && !isView(read.view))) main.prepend(brokenLink());
 }
 
-/** Stays until somebody has seen it: what the link was to show is not there. */
+/** Says that the content of the link is missing. The message stays until the user has seen it. */
 function brokenLink() {
   const words =
     "This link is incomplete or damaged, so the page shows its example. Long links are often cut " +
@@ -133,7 +133,7 @@ const helpLink = () =>
         ),
       );
 
-/** How far Python has loaded, in a page that answers itself. */
+/** Shows the progress of loading Python, in a page that answers itself. */
 function showProgress() {
   if (!python) return;
   const bar = element("progress", { max: 1, "aria-label": "Loading Python" });

@@ -1,10 +1,10 @@
-// Which rows of prompts belong together: those that two prompts have in common, those that stay from
+// Rows of prompts that belong together: those that two prompts have in common, those that stay from
 // one answer to the next, and the place in the source that an offset is in.
 
 /** @typedef {import("./types.js").Place} Place */
 
 /**
- * How many items two lists have in common at their start, and at their end.
+ * The numbers of items that two lists have in common at their start, and at their end.
  * @param {readonly unknown[]} a
  * @param {readonly unknown[]} b
  * @returns {[number, number]}

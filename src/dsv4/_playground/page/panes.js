@@ -1,5 +1,5 @@
-// What the Stream view shows at a step, a pane each: `show(trace, step, at)` draws it, where `at` is
-// what `trace.at(step)` says. Each shows a window, so that a picture costs the same in any text.
+// The panes of the Stream view for a step: `show(trace, step, at)` draws each, where `at` is the
+// result of `trace.at(step)`. Each shows a window, so that drawing costs the same in any text.
 
 import { card, counted, number } from "./cards.js";
 import { brief, harmless, whole } from "./characters.js";

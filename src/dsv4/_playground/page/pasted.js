@@ -1,6 +1,6 @@
-// What was pasted and is no request.
+// Pasted text that is not a request.
 
-// Behind the last step of any text: the view goes to its end.
+// A step after the last of any text: the view goes to the end of the text.
 const LAST = Number.MAX_SAFE_INTEGER;
 
 /**
@@ -15,7 +15,7 @@ export function openAnswer({ text, thinking, dialect }, { slice, go }) {
 }
 
 /**
- * Whether a text that is pasted into the example is meant to stand in its place.
+ * Whether a text that is pasted into the example is meant to replace it.
  * @param {string} text
  */
 export const isWhole = (text) => /^\s*([[{"]|curl\b|\$ )|[\n｜]|<\/?think>|\p{L}{2,}\s+\p{L}{2,}\s+\p{L}|\p{Script=Han}{4}/u.test(text);

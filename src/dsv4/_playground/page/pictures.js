@@ -1,5 +1,5 @@
-// Pictures: kept beside the JSON of a request, in which a name stands for each; read from files; and
-// drawn in a prompt, with their cells and what they would cost in other sizes.
+// Pictures: kept beside the JSON of a request, which has only their names; read from files; and
+// drawn in a prompt, with their cells and their costs in other sizes.
 
 import { button, element } from "./dom.js";
 import { messageOf, post } from "./server.js";
@@ -41,7 +41,7 @@ export function picturesOf(request) {
   return isObject(pictures) ? pictures : {};
 }
 
-/** How the base64 of files begins. */
+/** The beginnings of files in base64. */
 const BEGINNINGS = [
   ["/9j/", "image/jpeg"],
   ["R0lGOD", "image/gif"],
@@ -151,7 +151,7 @@ function slider(sizes) {
 }
 
 /**
- * What a size costs, beside what the picture costs as it is.
+ * The cost of a size, compared with the cost of the picture in its own size.
  * @param {PictureSize} size
  * @param {PictureSize} whole
  */

@@ -26,7 +26,7 @@ export class PromptPane {
   #wanted = "";
 
   /**
-   * `onpoint(place, how)` is called when somebody points at a part that has a place in the request,
+   * `onpoint(place, how)` is called when the user points at a part that has a place in the request,
    * `oncopy()` when the prompt is to be copied.
    * @param {import("./types.js").PageContext} context
    * @param {(place: Place | null, how: import("./types.js").Pointing) => void} onpoint
@@ -61,14 +61,14 @@ export class PromptPane {
     );
   }
 
-  /** What is to be asked for: `ids`, and the names of `sides`. */
+  /** The fields of the next request: `ids`, and the names of `sides`. */
   wanted() {
     const { shown = "dsv4", beside, tokens = "off" } = this.#state.get();
     return { ids: tokens !== "off", sides: beside ? [shown, beside] : [shown] };
   }
 
   /**
-   * Says that an answer is on its way, or that there is none for what stands in the request.
+   * Shows that an answer is on its way, or that there is none for the current request.
    * @param {boolean} isWaiting
    */
   wait(isWaiting, isStale = false) {
@@ -110,7 +110,7 @@ export class PromptPane {
     return this.rows.reading(Math.max(0, this.#scroller.getBoundingClientRect().top));
   }
 
-  /** What scrolls: the pane, or on a phone the page. */
+  /** The element that scrolls: the pane, or on a phone the page. */
   #frame() {
     const pane = this.#scroller;
     const isOwn = pane.scrollHeight > pane.clientHeight;
@@ -131,8 +131,8 @@ export class PromptPane {
 const isPrompt = (side) => !side.problem;
 
 /**
- * Scrolls so that a row stands at a height of the window: now, and once the rows that came into view
- * are drawn and have their own heights.
+ * Scrolls so that a row is at a height of the window: now, and once the rows that came into view are
+ * drawn and have their own heights.
  * @param {Element} row
  * @param {number} top
  * @param {Element} frame
@@ -185,7 +185,7 @@ function drawnFact({ words, style, name, place }, point) {
 }
 
 /**
- * Which prompts are shown, and whether with their tokens.
+ * The choices of the prompts to show, and of their tokens.
  * @param {import("./types.js").Slice} state
  * @param {import("./types.js").PageSettings} settings
  */

@@ -3,7 +3,7 @@
 /** @typedef {import("./types.js").RequestSummary} RequestSummary */
 
 /**
- * What rows are wanted: those with a text in them, of a protocol, with repairs.
+ * The rows to show: those with a text in them, of a protocol, with repairs.
  * @typedef {{ text: string, protocol: string, hasRepairs: boolean }} RequestFilter
  */
 

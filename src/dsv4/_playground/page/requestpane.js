@@ -35,7 +35,7 @@ export class RequestPane {
   #where = element("p", { className: "whereabouts faint" }, "\u00a0");
 
   /**
-   * `onpoint(offset, isPointer)` is called when somebody points at a character of the request.
+   * `onpoint(offset, isPointer)` is called when the user points at a character of the request.
    * @param {import("./types.js").PageContext} context
    * @param {(offset: number | null, isPointer: boolean) => void} onpoint
    */
@@ -105,7 +105,7 @@ export class RequestPane {
     this.#editor.folder.classList.toggle("away", this.#isForm);
     this.#intro.hidden = Boolean(this.#context.request.get().source);
     this.#shown.text = sourceOf(this.#context);
-    // What the form wrote was not in the editor when it was found wrong.
+    // Text that the form wrote was not in the editor when the problem was found in it.
     if (isSwitched) this.#editor.mark(this.#spot);
   }
 
@@ -152,7 +152,7 @@ export class RequestPane {
 }
 
 /**
- * Where a problem stands in the text, if it says so.
+ * The place of a problem in the text, if it has one.
  * @param {import("./types.js").Problem} problem
  * @returns {Place | null}
  */

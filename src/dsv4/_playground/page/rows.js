@@ -28,14 +28,14 @@ export class Rows {
   #turn = 0;
   #tokens = "off";
   /**
-   * Which row of the answer an element shows, and which of its sources is chosen.
+   * The row of the answer that an element shows, and the number of its chosen source.
    * @type {WeakMap<Element, { row: number, side: number, chosen: number }>}
    */
   #shown = new WeakMap();
 
   /**
-   * `onpoint(place, how)` is called when somebody points at a part that has a place in the source:
-   * `how` is "hover", "focus" or "click"; with null when nothing is pointed at any more.
+   * `onpoint(place, how)` is called when the user points at a part that has a place in the source:
+   * `how` is "hover", "focus" or "click"; with null when the pointer has left.
    * @param {{ label: string, onpoint: (place: Place | null, how: Pointing) => void }} options
    */
   constructor({ label, onpoint }) {
@@ -50,7 +50,7 @@ export class Rows {
   }
 
   /**
-   * What somebody reads: the first row below a height of the window, and how high it stands.
+   * The row that the user reads: the first one below a height of the window, and its own height.
    * @param {number} height
    */
   reading(height) {
@@ -63,8 +63,8 @@ export class Rows {
   }
 
   /**
-   * Shows an answer. Resolves when all of it is there; until then the list is marked as busy. What
-   * somebody was reading is shown to `onkept(element, top)`, to be put back at its height.
+   * Shows an answer. Resolves when all of it is there; until then the list is marked as busy. The row
+   * that the user was reading is passed to `onkept(element, top)`, to be put back at its height.
    * @param {PromptSide[]} sides
    * @param {string} tokens
    * @param {{ row: number, top: number } | null} reading
@@ -349,8 +349,8 @@ const closest = (event, selector) =>
   event.target instanceof Element ? event.target.closest(selector) : null;
 
 /**
- * The segments that ids of tokens stand in: the last of each token that is no line break. Behind a
- * break they would seem to belong to the next line.
+ * The segments that show ids of tokens: the last of each token that is not a line break. After a
+ * break the ids would seem to belong to the next line.
  * @param {Segment[]} segments
  */
 function carriersOf(segments) {
@@ -364,8 +364,8 @@ function carriersOf(segments) {
 }
 
 /**
- * A text and its ids, which stand before the line breaks that it ends with. A space alone has a sign,
- * so that they do not stand beside nothing.
+ * A text and its ids, which are placed before the line breaks at its end. A single space gets a sign,
+ * so that its ids are beside something visible.
  * @param {string} text
  * @param {string} ids
  */

@@ -1,7 +1,7 @@
-// A worker that sends requests with a long text: to write megabytes as JSON and to hand them on would
-// hold up what is typed.
+// A worker that sends requests with a long text: writing megabytes as JSON and passing them on would
+// delay typing.
 //
-// From the page: { id, url, headers, body }; { cancel: id } where nobody waits for an answer any more.
+// From the page: { id, url, headers, body }; { cancel: id } if the answer is not needed any more.
 // To the page: { id, status, answer }; { id } where the server did not answer.
 
 import { exchange } from "./exchange.js";

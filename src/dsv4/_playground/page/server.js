@@ -8,7 +8,7 @@ import { WorkerCalls } from "./workercalls.js";
 /** @typedef {import("./types.js").Problem} Problem */
 /** @typedef {(name: string, body: object, signal?: AbortSignal) => Promise<any>} Post */
 
-/** What the server says is wrong: `problem` has message, path, location, start, end, line, column. */
+/** An error of the server: `problem` has message, path, location, start, end, line, column. */
 export class CallError extends Error {
   /**
    * @param {number} status
@@ -25,7 +25,7 @@ export class CallError extends Error {
 let key = "";
 
 /**
- * What was thrown, in words.
+ * The message of an error.
  * @param {unknown} error
  */
 export const messageOf = (error) => (error instanceof Error ? error.message : String(error));
@@ -68,7 +68,7 @@ async function postToPython(python, name, body, signal) {
 }
 
 /**
- * Whether somebody has ended what was waited for.
+ * Whether a call was cancelled.
  * @param {unknown} error
  */
 export const isAborted = (error) => error instanceof Error && error.name === "AbortError";
@@ -81,7 +81,7 @@ const refusal = (status, answer) =>
   new CallError(status, answer?.error ?? { message: `The server answered with status ${status}.` });
 
 /**
- * What an answer that is none says is wrong.
+ * The error in a response that is a refusal.
  * @param {Response} response
  */
 export async function refusalOf(response) {

@@ -10,7 +10,7 @@
 const FORM = "1.";
 // Chromium takes 2 MB of URL; what is longer has no link.
 const LONGEST = 1_500_000;
-// A longer text is packed when somebody asks for the link, and not while it is typed.
+// A longer text is packed when the link is requested, and not while it is typed.
 const LARGE = 500_000;
 // A link comes from anywhere, and few bytes may inflate to many.
 const LARGEST = 32_000_000;

@@ -27,7 +27,7 @@ export function requestBody(request) {
 }
 
 /**
- * The JSON text that is looked at: somebody's, or the first example.
+ * The shown JSON text: the user's, or the first example.
  * @param {Pick<PageContext, "request" | "settings">} context
  * @returns {string}
  */

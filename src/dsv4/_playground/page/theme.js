@@ -1,5 +1,5 @@
-// Light or dark: as the system has it, or as somebody chose here. The style sheets say what is dark in
-// media queries; a choice makes those hold always, or never.
+// Light or dark: as the system has it, or as the user chose here. The style sheets define the dark
+// colours in media queries; a choice makes these apply always, or never.
 
 const NAME = "dsv4-theme";
 const DARK = "(prefers-color-scheme: dark)";

@@ -63,7 +63,7 @@ class Deltas {
   }
 
   /**
-   * How many have arrived at a step, and how long their text is.
+   * The number of deltas that have arrived at a step, and the length of their text.
    * @param {number} step
    */
   at(step) {
@@ -177,7 +177,7 @@ export class Trace {
     this.#collect();
   }
 
-  /** Which rows each text and each call is made of. */
+  /** Collects the rows that each text and each call is made of. */
   #collect() {
     this.rows.forEach((row, n) => {
       if (row.type === "ReasoningDelta") this.#reasoning.add(n, row.text.length);
@@ -207,7 +207,7 @@ export class Trace {
   }
 
   /**
-   * How much of the text has arrived at a step.
+   * The length of the text that has arrived at a step.
    * @param {number} step
    */
   end(step) {
@@ -285,7 +285,7 @@ export class Trace {
   }
 
   /**
-   * How many rows have begun at a step.
+   * The number of rows that have begun at a step.
    * @param {number} step
    */
   rowsAt(step) {
@@ -380,7 +380,7 @@ export class Trace {
   }
 
   /**
-   * How many frames have been sent at a step.
+   * The number of frames that have been sent at a step.
    * @param {string} protocol
    * @param {number} step
    */

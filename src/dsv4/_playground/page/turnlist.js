@@ -28,7 +28,7 @@ export class TurnList {
   }
 
   /**
-   * Shows turns, behind those that are shown, or as the first.
+   * Shows turns, after those that are shown already, or as the first.
    * @param {TurnListAnswer} answer
    * @param {number} start
    */

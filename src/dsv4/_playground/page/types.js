@@ -45,7 +45,7 @@
  */
 
 /**
- * What the strict grammar says of the whole text.
+ * The result of the strict grammar for the whole text.
  * @typedef {{ accepts: boolean, position?: number, problem?: string, message?: object | null }} StrictResult
  */
 
@@ -74,7 +74,7 @@
  */
 
 /**
- * What a picture costs in a size, in percent of its own.
+ * The cost of a picture in a size, which is given in percent of its own.
  * @typedef {{
  *   scale: number, width: number, height: number, columns: number, rows: number, tokens: number,
  * }} PictureSize
@@ -90,7 +90,7 @@
  */
 
 /**
- * What is wrong with a request, and where.
+ * A problem with a request, and its place.
  * @typedef {{
  *   message: string, path?: string, location?: (string | number)[],
  *   start?: number | null, end?: number | null, line?: number | null, column?: number | null,
@@ -116,7 +116,7 @@
  */
 
 /**
- * What the inspector's list knows of a request. Times are in seconds.
+ * A request in the inspector's list. Times are in seconds.
  * @typedef {{
  *   number: number, owner: string, session: string | null, client: string, said: string,
  *   protocol: string, model: string, status: string, problem: string, time: number,
@@ -263,14 +263,14 @@
  */
 
 /**
- * How somebody points at a part: "own" is in the pane itself.
+ * The way in which the user points at a part: "own" is in the pane itself.
  * @typedef {"hover" | "focus" | "click" | "own"} Pointing
  */
 
 /** @typedef {import("./state.js").Slice} Slice */
 
 /**
- * What a view gets to work with. `main.js` describes it.
+ * The context that a view gets. `main.js` describes it.
  * @typedef {{
  *   state: Slice, request: Slice, slice: (name: string) => Slice, settings: PageSettings,
  *   call: (name: string, body: object) => Promise<any>, cancel: (name: string) => void,

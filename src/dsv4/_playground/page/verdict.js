@@ -1,4 +1,4 @@
-// What something is, what is wrong with it, who did it and what fixes it: the lines of `dsv4 why`.
+// The verdict of `dsv4 why` in its lines: what something is, what is wrong, the cause, the fix.
 
 import { toClipboard } from "./copybuttons.js";
 import { harmless } from "./characters.js";
@@ -35,7 +35,7 @@ export class VerdictPane {
   show(verdict, actions = []) {
     this.root.hidden = !verdict && !actions.length;
     this.root.classList.toggle("bad", verdict?.status === 1);
-    // What to do next stands on the page itself, where nothing is wrong.
+    // If nothing is wrong, the page itself shows what to do next.
     const said = (verdict?.lines ?? []).filter(([word]) => verdict?.status || SHORT.includes(word));
     const marked = verdict?.marked ?? "";
     this.#lines.replaceChildren(...said.map(([word, text]) => this.#line(word, text, marked)));

@@ -162,7 +162,7 @@ function turnOf(turn, n, widest, unit, open) {
     part.style.width = `${(100 * amount) / widest}%`;
     bar.append(part);
   }
-  // How far the engine's memory would have reached.
+  // The rest of the engine's cache, which was not reused.
   if (isBroken) {
     const ghost = element("span", { className: "held" });
     ghost.style.left = `${(100 * turn.reused) / widest}%`;

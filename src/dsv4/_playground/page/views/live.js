@@ -1,4 +1,4 @@
-// A conversation with the model behind the server, in any protocol; and what its clients send.
+// A conversation with the model behind the server, in any protocol; and the requests of its clients.
 
 import { Answer, eventsOf } from "../answers.js";
 import { CallError, credentials, isAborted, messageOf, refusalOf } from "../server.js";
@@ -15,7 +15,7 @@ import { isObject } from "../state.js";
 /** @typedef {import("../types.js").ProtocolName} ProtocolName */
 
 /**
- * What was said in a turn.
+ * The content of a turn.
  * @typedef {{ reasoning: string, content: string, calls: { name: string, text: string }[] }} Said
  */
 
@@ -45,7 +45,7 @@ export function mount(root, context) {
   context.onShown(() => inspector?.watch());
 }
 
-/** What stands here in a page without a server. */
+/** The content of the view in a page without a server. */
 const notHere = () =>
   element(
     "p", { className: "notice" },
@@ -74,7 +74,7 @@ class Talk {
     this.#draw();
   }
 
-  // What the link says.
+  // The values in the link.
 
   get #said() {
     const said = this.#state.get();
@@ -319,7 +319,7 @@ class Shown {
 const milliseconds = (value) => (value < 1000 ? `${Math.round(value)} ms` : `${(value / 1000).toFixed(2)} s`);
 
 /**
- * What was said in a turn: thinking, answer and calls.
+ * The content of a turn: thinking, answer and calls.
  * @param {Said} turn
  */
 export function said({ reasoning, content, calls }, most = Infinity) {

@@ -58,7 +58,7 @@ export function mount(root, context) {
     }
   }, TYPING);
 
-  /** An empty box is no mistake. */
+  /** Shows nothing for an empty box, which is not a mistake. */
   function showNothing() {
     context.cancel("prompt");
     context.cancel("why");
@@ -69,7 +69,7 @@ export function mount(root, context) {
   }
 
   /**
-   * Says in words what the text is and what is wrong with it. `problem` is why it gives no prompt.
+   * Says what the text is and what is wrong with it. `problem` is the reason why it has no prompt.
    * @param {import("../types.js").Problem | null} problem
    */
   async function explain(problem) {
@@ -274,7 +274,7 @@ export function mount(root, context) {
   });
 }
 
-// What the verdict says enough of: that it is no request is no mistake.
+// Kinds of text that the verdict explains: that they are not requests is not a mistake.
 const TOLD = ["answer", "error", "exchanges", "record", "session", "lines", "prompt"];
 
 /**
@@ -291,8 +291,8 @@ function textOf(bytes) {
 }
 
 /**
- * Where both do not fit, on a phone, one of the panes is shown, and this chooses which. The button
- * `result` is named by what stands beside the text.
+ * The choice of the pane to show where both do not fit, as on a phone. The button `result` has the
+ * name of the content beside the text.
  * @param {HTMLElement} panes
  */
 function sidesOf(panes) {

@@ -1,8 +1,8 @@
-// A completion, and how it is read: at every point the parser's state, what it holds back and why,
-// the events, the message, and the frames of the three protocols.
+// A completion, and how it is read: at every point the parser's state, the text it holds back and
+// why, the events, the message, and the frames of the three protocols.
 //
-// One call brings the whole trace. Moving the slider asks nobody: what is shown is a window on it,
-// and costs as much however long the text is.
+// One call brings the whole trace. Moving the slider makes no request: the view is a window on the
+// trace, and drawing costs the same however long the text is.
 
 import { CallError, debounced, messageOf } from "../server.js";
 import { area, card, counted, number } from "../cards.js";
@@ -18,7 +18,7 @@ import { VerdictPane } from "../verdict.js";
 /** @typedef {import("../types.js").StreamSetup} StreamSetup */
 
 /**
- * What is read, and how, as the controls show it.
+ * The text to read, and the options of reading, as the controls show them.
  * @typedef {{
  *   text: string, thinking: boolean, tools: string, tool_choice: string, dialect: string,
  *   stop: string, calls: string, reason: string, cut: string, seed: number,
@@ -28,7 +28,7 @@ import { VerdictPane } from "../verdict.js";
 /** @typedef {"dialect" | "calls" | "tool_choice" | "reason"} ChoiceName */
 
 const SPEEDS = [15, 60, 400, 4000].map((speed) => [String(speed), `${number(speed)} steps a second`]);
-// What belongs into the other box.
+// Kinds of text that belong into the Prompt view.
 const OTHERS = ["request", "prompt", "exchanges", "record", "session"];
 const PROTOCOLS = [["chat", "Chat Completions"], ["responses", "Responses"], ["messages", "Messages"]];
 
@@ -84,7 +84,7 @@ class Stream {
     oninput: () => this.#state.set({ text: this.#source.value }),
   });
   /**
-   * What makes each control show what the options say.
+   * Functions that make each control show its option.
    * @type {((said: StreamOptions) => void)[]}
    */
   #followers = [];
@@ -109,7 +109,7 @@ class Stream {
   }
 
   /**
-   * What the link says, or the first example.
+   * The options in the link, or the first example.
    * @returns {StreamOptions}
    */
   get #options() {
@@ -130,7 +130,7 @@ class Stream {
     };
   }
 
-  /** What api/trace is asked. */
+  /** The body of the request to api/trace. */
   #requestBody() {
     const { stop, tools, reason, ...options } = this.#options;
     return {
@@ -147,7 +147,7 @@ class Stream {
     this.#state.onChange(({ step }, names) => {
       if (!names.some((name) => name !== "step")) return;
       this.#sync();
-      // Whoever names a step with the text wants to see it there.
+      // A step that is set together with the text is the one to show.
       if (names.includes("step") && Number.isFinite(step)) this.#ask(step);
       else this.#later();
     });
@@ -155,8 +155,8 @@ class Stream {
   }
 
   /**
-   * A response of a server is read for what the model wrote; what is no answer is opened where it
-   * belongs.
+   * Extracts the model's text from a server's response. Text that is not an answer is opened in the
+   * view where it belongs.
    * @param {ClipboardEvent} event
    */
   async #paste(event) {
@@ -228,7 +228,7 @@ class Stream {
   }
 
   /**
-   * Says in words what is wrong with a text.
+   * Says what is wrong with a text.
    * @param {string} source
    */
   async #judge(source) {
@@ -342,7 +342,7 @@ class Stream {
     run();
   }
 
-  // What is drawn once.
+  // Parts that are drawn once.
 
   #build() {
     this.#root.replaceChildren(this.#toolbar(), this.#verdict.root, this.#player(), this.#points());
@@ -550,7 +550,7 @@ class Stream {
     if (on) this.#source.focus();
   }
 
-  // What is drawn at each step.
+  // Parts that are drawn at each step.
 
   #show() {
     const trace = this.#trace;
@@ -576,7 +576,7 @@ class Stream {
   }
 }
 
-// Stop strings stand one in a line.
+// Stop strings are written one on each line.
 /** @param {string} line */
 const unescaped = (line) => line.replace(/\\n/g, "\n").replace(/\\t/g, "\t");
 /** @param {string} words */
