@@ -131,8 +131,8 @@ export class PromptPane {
 const isPrompt = (side) => !side.problem;
 
 /**
- * Scrolls so that a row is at a height of the window: now, and once the rows that came into view are
- * drawn and have their own heights.
+ * Scrolls so that a row is at a height of the window: now, and once the rows that came into view
+ * are drawn and have their own heights.
  * @param {Element} row
  * @param {number} top
  * @param {Element} frame

@@ -63,8 +63,8 @@ export class Rows {
   }
 
   /**
-   * Shows an answer. Resolves when all of it is there; until then the list is marked as busy. The row
-   * that the user was reading is passed to `onkept(element, top)`, to be put back at its height.
+   * Shows an answer. Resolves when all of it is there; until then the list is marked as busy. The
+   * row that the user was reading is passed to `onkept(element, top)`, to be put back at its height.
    * @param {PromptSide[]} sides
    * @param {string} tokens
    * @param {{ row: number, top: number } | null} reading
@@ -364,8 +364,8 @@ function carriersOf(segments) {
 }
 
 /**
- * A text and its ids, which are placed before the line breaks at its end. A single space gets a sign,
- * so that its ids are beside something visible.
+ * A text and its ids, which are placed before the line breaks at its end. A single space gets a
+ * sign, so that its ids are beside something visible.
  * @param {string} text
  * @param {string} ids
  */

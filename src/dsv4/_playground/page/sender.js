@@ -1,5 +1,5 @@
-// A worker that sends requests with a long text: writing megabytes as JSON and passing them on would
-// delay typing.
+// A worker that sends requests with a long text: writing megabytes as JSON and passing them on
+// would delay typing.
 //
 // From the page: { id, url, headers, body }; { cancel: id } if the answer is not needed any more.
 // To the page: { id, status, answer }; { id } where the server did not answer.

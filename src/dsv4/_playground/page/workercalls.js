@@ -1,5 +1,5 @@
-// Calls that a worker answers: { id, … } to it, { cancel: id } if the answer is not needed any more,
-// and { id, … } back.
+// Calls that a worker answers: { id, … } to it, { cancel: id } if the answer is not needed any
+// more, and { id, … } back.
 
 /** @typedef {{ resolve: (said: any) => void, reject: (error: Error) => void }} Waiting */
 

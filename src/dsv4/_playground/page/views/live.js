@@ -1,4 +1,4 @@
-// A conversation with the model behind the server, in any protocol; and the requests of its clients.
+// A conversation with the model behind the server, in any protocol; and its clients' requests.
 
 import { Answer, eventsOf } from "../answers.js";
 import { CallError, credentials, isAborted, messageOf, refusalOf } from "../server.js";
