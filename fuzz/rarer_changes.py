@@ -567,6 +567,18 @@ def packed_in_silence(plan: Plan) -> None:
     plan.body = gzip.compress(plan.body)
 
 
+# What programs print, and the end of an event that was cut in two.
+PLAIN_LINES = (
+    b"Internal Server Error",
+    b"Traceback (most recent call last):\n  File x, line 1",
+    b"Error: boom",
+    b"ValueError: boom",
+    b"upstream connect error or disconnect/reset before headers",
+    b'o"}, "finish_reason": null}]}',
+    b"]}",
+)
+
+
 @on_events("a claim to have ended beside what failed", "damage", streams)
 def failed_beside(plan: Plan) -> None:
     """As gateways fill in what their clients ask for."""
@@ -583,6 +595,15 @@ def failed_beside(plan: Plan) -> None:
     found = [n for n, event in enumerate(plan.events) if PIECE in event]
     n = plan.rng.choice(found) if found else 1
     plan.events[n:] = [{**plan.event({}, plan.finish), **how}]
+
+
+@on_body("something else behind the end", "last line", streams)
+def rubbish_behind(plan: Plan) -> None:
+    """As a proxy writes down what went wrong for it, or what it cost, when all was said."""
+    said = plan.body.rstrip()
+    if plan.done and said.endswith(plan.done.rstrip().encode()):
+        line = plan.rng.choice([*PLAIN_LINES, b"<html>502</html>", b'{"cost": 1}', b"[1]"])
+        plan.body = said + plan.rng.choice([b"\n", b"\n\n"]) + line + b"\n"
 
 
 RARER_KEEPING: tuple[Change, ...] = (
@@ -607,6 +628,7 @@ RARER_KEEPING: tuple[Change, ...] = (
     choices_by_number,
     wrapped_text,
     capitals,
+    rubbish_behind,
     packed_twice,
     packed_in_silence,
     setting("DATA: in capitals", "frame", streams, frame=lambda text: f"DATA: {text}\n\n"),
@@ -698,6 +720,15 @@ def lost_line_end(plan: Plan) -> None:
     at = plan.body.find(b"}\n\ndata: {", plan.rng.randrange(len(plan.body)))
     if at >= 0:
         plan.body = plan.body[: at + 1] + plan.body[at + 3 :]
+
+
+@on_body("a line that is no field in place of an event", "damaged bytes", streams)
+def plain_line(plan: Plan) -> None:
+    ends = [match.end() for match in re.finditer(rb"\n\n", plan.body)]
+    if len(ends) > 1:
+        n = plan.rng.randrange(len(ends) - 1)
+        line = plan.rng.choice(PLAIN_LINES) + b"\n"
+        plan.body = plan.body[: ends[n]] + line + plan.body[ends[n + 1] :]
 
 
 @on_body("gzip whose check at the end is another", "damaged bytes")
@@ -825,6 +856,7 @@ def of_gemini(texts: list[str]) -> list[JsonObject]:
 
 RARER_DAMAGING: tuple[Change, ...] = (
     failed_beside,
+    plain_line,
     lost_line_end,
     bad_check,
     Change("a chunk of another size than it says", "damaged bytes", bad_chunk),

@@ -20,7 +20,10 @@ import pytest
 from gateway import Gateway, events_of, gateway, run
 from standins import DONE, EOS, THINK_END, event
 
+from dsv4.serve.backend import BackendError
 from dsv4.serve.heal.upstream_habits import UpstreamHabits
+from dsv4.serve.reported_route import client_error
+from dsv4.serve.upstreams.answer_reader import AnswerReader
 from parts import part
 
 SERVING = Path(__file__).parents[2] / "docs/gateway-backends.md"
@@ -718,6 +721,13 @@ FORMS: dict[str, Form] = {
         (
             HELLO + STOP + DONE + text("No"),
             HELLO + STOP + DONE + event({"error": {"message": "late"}}) + b"data: {no json\n\n",
+            *(
+                HELLO + STOP + b"data: %s%s%s\n" % (done, between, behind)
+                for done in (b"[DONE]", b"[END]", b'"done"')
+                for between in (b"\n", b"\n\n")
+                for behind in (b"<html>502</html>", b'{"cost": 1}', b"[1]", b"Internal Error", b"}")
+            ),
+            HELLO + STOP + b"event: done\ndata: {}\n\n<html>502</html>\n",
         ),
     ),
     "EOS in place of a finish reason, where a prompt is continued": Form(
@@ -775,11 +785,11 @@ FORMS: dict[str, Form] = {
             HELLO + event({"type": "error", "error": {"message": "out of memory"}}),
         ),
     ),
-    "an event that is named `error`, `exception` or `failed`": Form(
+    "an event that is named `error`, `exception`, `failed` or `abort`": Form(
         Failure("out of memory"),
         tuple(
             called(BASH) + CALLED + b"event: " + name + b"\ndata: " + data + b"\n\n" + DONE
-            for name in (b"error", b"Exception", b"response.failed")
+            for name in (b"error", b"Exception", b"response.failed", b"abort")
             for data in (
                 b'{"message": "out of memory"}',
                 b'{"error": {"message": "out of memory"}}',
@@ -1011,6 +1021,17 @@ FORMS: dict[str, Form] = {
             with_coding("deflate", HELLO + STOP + DONE),
         ),
     ),
+    "a line that is no field: several words, `Error:`, the end of an object": Form(
+        Failure("something else than events"),
+        tuple(
+            HELLO + line + b"\n" + STOP + DONE
+            for line in (
+                *(b"Internal Server Error", b"Error: boom", b'o"}, "finish_reason": null}]}'),
+                b"Traceback (most recent call last):\n  File x, line 1\nKeyError: 1",
+                b"upstream connect error or disconnect/reset before headers\n",
+            )
+        ),
+    ),
     "`content` of any other form": Form(
         Failure("of a delta"),
         (
@@ -1216,6 +1237,13 @@ def test_every_form_is_read_for_what_it_is_and_everything_else_is_a_failure(rout
             assert not failed, "\n\n".join(failed)
 
     run(scenario(), 300)
+
+
+def test_the_key_is_in_no_line_that_is_quoted() -> None:
+    reader = AnswerReader("sk-secret")
+    with pytest.raises(BackendError) as caught:
+        reader.feed(b"data: null\n\nError: the key sk-secret is wrong\n")
+    assert "the key … is wrong" in client_error(caught.value).message
 
 
 def test_text_that_grows_is_refused_where_each_piece_has_a_packet_of_its_own() -> None:

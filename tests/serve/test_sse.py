@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dsv4.serve.backend import BackendError
 from dsv4.serve.upstreams import sse_reader
-from dsv4.serve.upstreams.sse_reader import ErrorData, SseReader
+from dsv4.serve.upstreams.sse_reader import ErrorData, NoField, SseReader
 
 STREAM = (
     b': hi\n\ndata: {"a": 1}\n\nevent: x\ndata:two\ndata: lines\n\n'
@@ -62,3 +62,53 @@ def test_a_line_without_an_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
     reader.feed(b"data: 123456")
     with pytest.raises(BackendError, match="an event without an end"):
         reader.feed(b"7" * 100)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("Internal Server Error", "Traceback (most recent call last):", "Traceback:", "502 Gone"),
+        *("Error: boom", "Error", "ValueError: boom", "java.lang.Exception: boom"),
+        "upstream connect error or disconnect/reset before headers. reset reason: overflow",
+        *("<html>502</html>", '{"cost": 1}', "[1]", 'foo: {"a": 1}'),
+        # The tail of an event that was cut in two.
+        *('o"}, "finish_reason": null}]}', 'lo"}}]}', "]}", "}", 'ason": null}]}'),
+        *('http://x"}}]}', "no end", "1}", "null]"),
+    ],
+)
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\n\n", ""])
+def test_a_line_that_is_no_field_is_kept_for_what_it_is(line: str, end: str) -> None:
+    reader = SseReader()
+    found = [*reader.feed(f"data: a\n\n{line}{end}".encode()), *reader.end()]
+    assert found == [b"a", line.encode()]
+    assert [type(data) is NoField for data in found] == [False, True]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *(": ping", ": {not an event}", ":", "id", "id: 5", "id: {5}", "retry: 3000", "retry"),
+        *("foo: bar", "foo", "x-cost: 1 EUR [net]", "foo : bar", "foo:", "  foo: bar", "ID: 7"),
+        *("event: message", "event : message", "data", "1f", "...", "x.y_z: a", "\x00"),
+        *("url: http://x", "note: an error (none)"),
+    ],
+)
+def test_comments_and_fields_that_nobody_knows_are_nothing(line: str) -> None:
+    reader = SseReader()
+    events = b'data: {"a": 1}\n\n' + line.encode() + b'\ndata: {"b": 2}\n' + line.encode() + b"\n\n"
+    found = [data for data in reader.feed(events) if data]
+    assert found == [b'{"a": 1}', b'{"b": 2}']
+
+
+def test_data_before_a_line_that_is_no_field_is_an_event_of_its_own() -> None:
+    found = SseReader().feed(b"data: [end]\n<html>\nevent: done\n502 Gone\n")
+    assert found == [b"[end]", b"<html>", b"[DONE]", b"502 Gone"]
+
+
+@pytest.mark.parametrize(
+    "name", ["error", "Exception", "response.failed", "abort", "run.cancelled"]
+)
+def test_the_names_of_failures(name: str) -> None:
+    for field in ("event", "EVENT", "event "):
+        [data] = SseReader().feed(f"{field}: {name}\ndata: a\n\n".encode())
+        assert type(data) is ErrorData

@@ -19,10 +19,10 @@ from dsv4.serve.upstreams.sse_reader import (
     BYTE_ORDER_MARK,
     DONE,
     END_WORD,
-    ErrorData,
+    NoField,
     SseReader,
 )
-from dsv4.serve.upstreams.upstream_failures import told_failure
+from dsv4.serve.upstreams.upstream_failures import told_failure, without_key
 
 # An event with one of these fields is a piece of an answer, whatever else is in it.
 _PIECES = ("choices", "text", "content", "meta_info")
@@ -104,8 +104,8 @@ class AnswerReader:
     def _events_of(self, blocks: list[bytes]) -> list[JsonObject]:
         events: list[JsonObject] = []
         for data in blocks:
-            if data.__class__ is ErrorData:
-                raise told_failure(_error_value(data), self._key)
+            if data.__class__ is not bytes:
+                raise self._failure(data)
             if data == DONE:
                 self.is_done = True
                 break
@@ -136,6 +136,13 @@ class AnswerReader:
             else:
                 events.append(event)
         return events
+
+    def _failure(self, data: bytes) -> BackendError:
+        """The failure that an event or a line is, whatever it contains."""
+        if not isinstance(data, NoField):
+            return told_failure(_error_value(data), self._key)
+        text = without_key(data.decode("utf-8", "replace"), self._key)
+        return BackendError("the backend sent something else than events", quoted=text[:80])
 
     def _read_slowly(self, event: Any) -> list[JsonObject]:
         """The events within an unusual one: a list of events, the JSON text of one, or one in a

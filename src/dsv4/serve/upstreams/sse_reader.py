@@ -11,27 +11,35 @@ LONGEST_EVENT = 64 * 1024 * 1024
 
 
 # Part of the name of an event that is a failure: `error`, `response.failed`.
-_FAILURE = re.compile(rb"error|exception|fail", re.IGNORECASE)
+_FAILURE = re.compile(rb"error|exception|fail|abort|cancell?ed|interrupted", re.IGNORECASE)
 # The end of a stream; other spellings of it, with the name of the field where the answer is JSON;
 # and the names of empty events that stand for it.
 DONE = b"[DONE]"
 END_WORD = re.compile(rb"""(data:)?[\s"'\[<]*(done|end|eo[fs])[\s"'\]>.\0]*""", re.IGNORECASE)
-_ENDS = re.compile(rb"event:\s*(done|end|completed?|finish(ed)?|close)\s*", re.IGNORECASE)
+_ENDS = re.compile(rb"event\s*:\s*(done|end|completed?|finish(ed)?|close)\s*", re.IGNORECASE)
 _NOTHING = (b"", b"{}")
 # The field's name in any case and with spaces around it: programs that read it so also write it so.
 _DATA = re.compile(rb"data\s*: ?", re.IGNORECASE)
+_EVENT = re.compile(rb"event\s*:", re.IGNORECASE)
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # As a number, which is found in an eighth of the time.
 _CR = ord("\r")
-# No field of an event begins like this, but JSON and the error pages of proxies do.
-_NO_FIELD = (b"{", b"[", b"<")
-# Comments and fields that are not a part of an answer. In any other line, an object is an event
-# whose field name was damaged.
-_OTHER_FIELDS = (b":", b"id:", b"retry:")
+# Names of comments and fields that are not a part of an answer, and may have anything behind them.
+_OTHER_FIELDS = (b"", b"id", b"retry")
+# Where a field would have its name: several words or a part of JSON or of a page. Or one word, as
+# programs begin their last line.
+_NO_NAME = re.compile(
+    rb"""[\s"{}\[\]<>]|(errors?|exception|traceback|panic|fatal)\Z""", re.IGNORECASE
+)
 
 
 class ErrorData(bytes):
     """The data of an event whose name marks a failure, whatever it contains."""
+
+
+class NoField(bytes):
+    """A line that is no field of an event: an error's text, a page, or half of an event. It is a
+    failure, unless the stream has ended before it."""
 
 
 class SseReader:
@@ -94,7 +102,7 @@ class SseReader:
             if line.startswith(b"data:"):
                 self._add(line[6:] if line.startswith(b"data: ") else line[5:])
             else:
-                self._read_field(line)
+                events += self._read_field(line)
             # The end has no more lines, so it does not wait for its blank line, which may be lost.
             if len(self._data) == 1 and self._data[0].strip() == DONE:
                 events += self._dispatched()
@@ -125,10 +133,11 @@ class SseReader:
         if self.held_size > LONGEST_EVENT:
             raise BackendError("the backend sent an event without an end")
 
-    def _read_field(self, line: bytes) -> None:
-        """Reads a line that does not begin with `data:`."""
-        if line.startswith(b"event:"):
-            self._is_error = bool(_FAILURE.search(line, 6))
+    def _read_field(self, line: bytes) -> list[bytes]:
+        """Reads a line that does not begin with `data:`. If it is no field, it comes back, behind
+        the event before it, which may be the end."""
+        if match := _EVENT.match(line):
+            self._is_error = bool(_FAILURE.search(line, match.end()))
             self._is_end = bool(_ENDS.fullmatch(line))
         elif match := _DATA.match(line):
             self._add(line[match.end() :])
@@ -137,9 +146,9 @@ class SseReader:
             self._add(line[6:])
         elif line.strip() == DONE:
             self._add(line)
-        elif line.startswith(_NO_FIELD) or (b"{" in line and not line.startswith(_OTHER_FIELDS)):
-            problem = "the backend sent something else than events"
-            raise BackendError(problem, quoted=line[:80].decode("utf-8", "replace"))
+        elif _is_no_field(line):
+            return [*self._dispatched(), NoField(line)]
+        return []
 
     def _dispatched(self) -> list[bytes]:
         """The event that a blank line ends, if there is one."""
@@ -155,3 +164,12 @@ class SseReader:
     def end(self) -> list[bytes]:
         """The event that the end of the body ends: some servers leave out the last blank line."""
         return [] if self.is_between_events else self.feed(b"\n\n")
+
+
+def _is_no_field(line: bytes) -> bool:
+    """Whether a line cannot be a field, even one that nobody knows. A brace is a sign of an event
+    whose field name was damaged, or that was cut in two."""
+    name = line.partition(b":")[0].strip()
+    if name in _OTHER_FIELDS:
+        return False
+    return b"{" in line or b"}" in line or _NO_NAME.search(name) is not None

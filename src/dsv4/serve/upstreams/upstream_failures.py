@@ -65,7 +65,7 @@ def failure(status: int, headers: Mapping[str, str], body: str, key: str | None)
     if 300 <= status < 400:
         return BackendError(f"{_REDIRECTED} (status {status})", final=True)
     error = _error_object(body)
-    text = _without_key(error_text(error.get("message", body)), key)
+    text = without_key(error_text(error.get("message", body)), key)
     if status == 404 and error and _NO_MODEL.search(text):
         return BackendError("the backend answered 404", 404, quoted=text, final=True)
     if status in _MISCONFIGURED:
@@ -97,7 +97,7 @@ def _value(number: str) -> int:
 
 def told_failure(value: object, key: str | None) -> BackendError:
     """The error for a failure that a server reports in an answer that began normally."""
-    text = _without_key(error_text(value), key)
+    text = without_key(error_text(value), key)
     fields = value if isinstance(value, dict) else {}
     if overflow := overflow_of(fields, text):
         return overflow
@@ -114,7 +114,8 @@ def _told_status(fields: JsonObject) -> int:
     return next((status for word, status in _LOAD_WORDS.items() if word in words), 502)
 
 
-def _without_key(text: str, key: str | None) -> str:
+def without_key(text: str, key: str | None) -> str:
+    """A text of the backend's without the gateway's key, which is never shown."""
     return text.replace(key, "…") if key else text
 
 
