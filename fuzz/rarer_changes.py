@@ -756,6 +756,40 @@ def failed_wrapping(plan: Plan) -> None:
     plan.events[at] = {"success": False, "result": plan.events[at], "errors": []}
 
 
+def inserted(name: str, errors: tuple[JsonObject, ...]) -> Change:
+    """An error of one of several forms in place of the last pieces, before an end as always."""
+
+    @on_events(name, "damage")
+    def change(plan: Plan) -> None:
+        found = [n for n, event in enumerate(plan.events) if PIECE in event]
+        start = plan.rng.choice(found) if found else 0
+        plan.events[start : found[-1] + 1 if found else 0] = [dict(plan.rng.choice(errors))]
+
+    return change
+
+
+WRAPPED_ERRORS: tuple[JsonObject, ...] = (
+    {"data": {"object": "error", "message": "boom", "code": None}},
+    {"response": {"code": 500, "message": "x"}},
+    {"data": {"detail": "x"}},
+    {"data": {"errors": [{"message": "x"}]}},
+    {"result": {"type": "exception", "message": "x"}},
+    {"event": "error", "data": {"message": "x"}},
+    {"ResponseMetadata": {"RequestId": "1", "Error": {"Code": "x", "Message": "y"}}},  # Volcengine
+    {"header": {"code": 10013, "message": "x", "sid": "1", "status": 2}},  # iFlytek
+)
+BARE_ERRORS: tuple[JsonObject, ...] = (
+    *(
+        {f"{name}Exception": {"message": "x"}}  # Bedrock
+        for name in ("internalServer", "modelStreamError", "throttling", "validation")
+    ),
+    {"failure": "x"},
+    {"type": "abort"},
+    {"status": "cancelled"},
+    {"interrupted": True},
+)
+
+
 @on_events("a status beside the answer that says that it failed", "damage")
 def failed_status(plan: Plan) -> None:
     """As MiniMax ends what its filter stops, and Groq what it gives up."""
@@ -856,6 +890,8 @@ def of_gemini(texts: list[str]) -> list[JsonObject]:
 
 RARER_DAMAGING: tuple[Change, ...] = (
     failed_beside,
+    inserted("an error in a wrapping, and then an end", WRAPPED_ERRORS),
+    inserted("an error in a word or under a name of its own, and then an end", BARE_ERRORS),
     plain_line,
     lost_line_end,
     bad_check,

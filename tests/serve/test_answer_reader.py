@@ -330,6 +330,24 @@ FORMS: dict[str, Form] = {
         (
             HELLO + STOP + event({"code": 0, "message": "Success", "usage": {}}) + DONE,
             event({"code": 200, "msg": "ok", "choices": []}) + HELLO + STOP + DONE,
+            *(
+                HELLO + event(said) + STOP + DONE
+                for said in (
+                    *({"status": "in_progress"}, {"type": "ping"}, {"event": "message"}),
+                    *(
+                        {"interrupted": False},
+                        {"failed": 0},
+                        {"failure": None},
+                        {"type": "failover"},
+                    ),
+                    {"data": {"id": "x", "usage": {"prompt_tokens": 3, "completion_tokens": 2}}},
+                    *({"result": {"status": "ok"}}, {"output": {"finish_reason": None}}),
+                    *({"data": {}}, {"data": {"code": 0, "message": "Success", "error": None}}),
+                    {"response": {"status": "in_progress", "error": None, "errors": []}},
+                    {"header": {"code": 0, "message": "Success", "sid": "x", "status": 1}},
+                    {"ResponseMetadata": {"RequestId": "x", "Action": "Chat", "Error": None}},
+                )
+            ),
             HELLO + event({"choices": [chosen(0, {}, "stop")], "error_code": 0}) + DONE,
         ),
     ),
@@ -575,6 +593,7 @@ FORMS: dict[str, Form] = {
                 {"Response": {name.capitalize(): value for name, value in WHOLE.items()}},
                 {"data": json.dumps(WHOLE)},
                 {"data": WHOLE, "error": {"code": None, "message": ""}},
+                {"header": {"code": 0, "message": "Success", "status": 2}, "payload": WHOLE},
             )
         ),
     ),
@@ -806,7 +825,8 @@ FORMS: dict[str, Form] = {
             HELLO + b"error: out of memory\n\n",
         ),
     ),
-    "an event that is an error by its `object`, `type`, `status` or `success`": Form(
+    "an event that is an error, or was cancelled, by its `object`, `type`, `event`, "
+    "`status` or `success`": Form(
         Failure("out of memory"),
         (
             HELLO + event({"object": "error", "message": "out of memory", "code": 500}) + DONE,
@@ -820,9 +840,35 @@ FORMS: dict[str, Form] = {
             + DONE,
             HELLO + event({"success": False, "why": "out of memory"}) + STOP + DONE,
             HELLO + event({"data": {"success": False, "why": "out of memory"}}) + STOP + DONE,
+            *(
+                HELLO + event({**says, "why": "out of memory"}) + STOP + DONE
+                for says in (
+                    *({"event": "error"}, {"object": "exception"}, {"event": "abort"}),
+                    *({"status": "cancelled"}, {"status": "canceled"}, {"status": "interrupted"}),
+                )
+            ),
         ),
     ),
-    "an event without `choices`, with `message`, `detail`, `code`, `msg` or any `error`": Form(
+    "an error in a wrapping, as `data`, `response` or `header`": Form(
+        Failure("out of memory"),
+        tuple(
+            HELLO + event(said) + STOP + DONE
+            for said in (
+                {"data": {"object": "error", "message": "out of memory", "code": None}},
+                {"response": {"code": 500, "message": "out of memory"}},
+                {"data": {"detail": "out of memory"}},
+                {"data": {"errors": [{"message": "out of memory"}]}},
+                {"data": {"type": "exception", "message": "out of memory"}},
+                {"data": json.dumps({"code": 500, "message": "out of memory"})},
+                {"result": {"output": {"code": 500, "message": "out of memory"}}},
+                {"event": "error", "data": {"message": "out of memory"}},
+                {"ResponseMetadata": {"Error": {"Code": "Gone", "Message": "out of memory"}}},
+                {"header": {"code": 10013, "message": "out of memory", "status": 2}},
+            )
+        ),
+    ),
+    "an event without `choices`, with `message`, `detail`, `code`, `msg`, `failure`, "
+    "`interrupted`, or any `error` or `exception`": Form(
         Failure("out of memory"),
         (
             HELLO + event({"message": "out of memory"}) + DONE,
@@ -835,6 +881,22 @@ FORMS: dict[str, Form] = {
             HELLO + event({"Error": {"Message": "out of memory"}}) + STOP + DONE,
             HELLO + event({"fault": {"faultstring": "out of memory"}}) + STOP + DONE,
             HELLO + event({"error": {}, "why": "out of memory"}) + STOP + DONE,
+            *(
+                HELLO + event(said) + STOP + DONE
+                for said in (
+                    {"failure": "out of memory"},
+                    {"failed": True, "why": "out of memory"},
+                    {"interrupted": True, "why": "out of memory"},
+                    {"aborted": True, "why": "out of memory"},
+                    *(
+                        {f"{name}Exception": {"message": "out of memory"}}
+                        for name in (
+                            *("internalServer", "modelStreamError", "throttling", "validation"),
+                            "serviceUnavailable",
+                        )
+                    ),
+                )
+            ),
             HELLO + STOP + event({"choices": [], "message": "out of memory"}) + DONE,
         ),
     ),
@@ -872,14 +934,14 @@ FORMS: dict[str, Form] = {
     "a finish reason that is no end": Form(
         Failure("gave up"), (HELLO + choice({}, "error") + DONE, HELLO + choice({}, "abort"))
     ),
-    "a finish reason beside a `success`, `status`, `code`, `type` or `errors` "
+    "a finish reason beside a `success`, `status`, `code`, `type`, `event` or `errors` "
     "that says that it failed": Form(
         Failure("out of memory"),
         tuple(
             HELLO + event({"choices": [chosen(0, {}, "stop")], "message": "out of memory"} | how)
             for how in (
                 *({"success": False}, {"status": 500}, {"code": "Internal"}, {"type": "error"}),
-                {"errors": ["out of memory"]},
+                *({"errors": ["out of memory"]}, {"event": "error"}, {"status": "cancelled"}),
             )
         ),
     ),
@@ -1237,6 +1299,16 @@ def test_every_form_is_read_for_what_it_is_and_everything_else_is_a_failure(rout
             assert not failed, "\n\n".join(failed)
 
     run(scenario(), 300)
+
+
+@pytest.mark.parametrize("name", ["object", "type", "status", "event"])
+@pytest.mark.parametrize("word", ["exception", "abort", "canceled", "run.cancelled", "interrupted"])
+def test_one_word_is_enough_for_a_failure(name: str, word: str) -> None:
+    with pytest.raises(BackendError, match=word):
+        AnswerReader().feed(event({name: word}))
+    if name != "object":  # which every event has, so that reading it would cost
+        with pytest.raises(BackendError, match=word):
+            AnswerReader().feed(event({name: word, "choices": [chosen(0, {}, "stop")]}))
 
 
 def test_the_key_is_in_no_line_that_is_quoted() -> None:

@@ -28,7 +28,9 @@ from dsv4.serve.upstreams.upstream_failures import told_failure, without_key
 _PIECES = ("choices", "text", "content", "meta_info")
 # Fields of an event that is an error but does not call itself one.
 _ERROR_FIELD = re.compile(
-    r"message|detail|code|msg|err|errmsg|errno|fault|exception|.*error.*", re.IGNORECASE
+    r"message|detail|code|msg|err|errmsg|errno|fault|fail(ed|ures?)?|aborted|cancell?ed|interrupted"
+    r"|.*(error|exception).*",
+    re.IGNORECASE,
 )
 _NOTHING: tuple[object, ...] = (None, False, "", 0, [])
 # Values of such a field where nothing is wrong.
@@ -37,9 +39,12 @@ _FINE = re.compile(
 )
 # Fields beside an answer that report its outcome.
 _HOW_IT_WENT = frozenset(
-    ("success", "status", "status_code", "type", "code", "errors", "errmsg", "errno", "base_resp")
+    (
+        *("success", "status", "status_code", "type", "event", "code", "errors", "errmsg", "errno"),
+        "base_resp",
+    )
 )
-_FAILURE = re.compile("error|fail(?!over)", re.IGNORECASE)
+_FAILURE = re.compile("error|exception|fail(?!over)|abort|cancell?ed|interrupted", re.IGNORECASE)
 
 
 class AnswerReader:
@@ -181,7 +186,7 @@ class AnswerReader:
             is_answer = "choices" in inner or "usage" in inner
             if inner.get("choices") or (is_answer and (is_known or len(event) < len(inner))):
                 return inner if event.get("usage") is None else {"usage": event["usage"], **inner}
-            if is_known and (inner.get("error") or inner.get("success") is False):
+            if name.lower() in _ERROR_WRAPPERS and _error_in(inner):
                 return inner
         return event
 
@@ -190,12 +195,8 @@ class AnswerReader:
             if event is not None and event != "":  # those are signs of life
                 raise told_failure(event, self._key)
             return
-        event = _without_empty_error(event)
-        own = event.get("error") or _error_beside(event)
-        if error := own or _error_of_choices(event.get("choices")):
+        if error := _error_in(event):
             raise told_failure(error, self._key)
-        if is_error(event):
-            raise told_failure(event, self._key)
 
     def _joined(self, value: object, place: _Place) -> Any:
         """A copy of a value, with surrogate pairs in its texts joined."""
@@ -241,6 +242,8 @@ _SIGN_OF_LIFE = re.compile(rb"[\[\s:]*(ping|heartbeat|keep-?alive)[\]\s]*|[\d\s:
 
 # Fields in which some vendors' own routes wrap an answer, which may be JSON text.
 _WRAPPERS = ("data", "result", "output", "response", "payload", "body", "message")
+# The same for an error: iFlytek and Volcengine have theirs beside the answer.
+_ERROR_WRAPPERS = (*_WRAPPERS, "header", "responsemetadata")
 
 
 def _name_at(place: _Place, name: str) -> str:
@@ -252,6 +255,13 @@ def _number_in(item: object, place: int) -> int | str:
     """The key of an entry in a list: its own number, where it has one."""
     number = item.get("index") if isinstance(item, dict) else None
     return number if isinstance(number, (int, str)) else place
+
+
+def _error_in(event: JsonObject) -> object:
+    """The error that an event is, or that it has beside an answer, if there is one."""
+    event = _without_empty_error(event)
+    own = event.get("error") or _error_beside(event) or _error_of_choices(event.get("choices"))
+    return own or (event if is_error(event) else None)
 
 
 def is_error(event: JsonObject) -> bool:
@@ -273,7 +283,7 @@ def _choices_say_how_it_went(choices: object) -> bool:
 
 def _says_failure(event: JsonObject) -> bool:
     """Whether an event reports a failure of its own, whatever else is in it."""
-    for name in ("object", "type", "status"):
+    for name in ("object", "type", "status", "event"):
         if _FAILURE.search(str(event.get(name))):
             return True
     statuses = map(read_digits, map(event.get, ("status", "status_code", "code")))
