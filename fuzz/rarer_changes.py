@@ -925,6 +925,8 @@ RARER_CLASHES: tuple[set[str], ...] = (
     {_REASONS, "damaged bytes"},
     {_REASONS, "coding: gzip without its end"},
     {_REASONS, "done: no [DONE]"},
+    # The half would stand before the text, and be told there as what nobody can read.
+    {_REASONS, "damage: half of a character behind the text"},
     *({_REASONS, f"frame: {frame}"} for frame in BARE),
     # What is read as a thought stands in the content.
     *(
