@@ -370,8 +370,14 @@ FURTHER_CLASHES: tuple[set[str], ...] = (
     # One call alone is left, and no word of others.
     {"call grouping: each call in both forms", "damage: tool_calls, and the calls are gone"},
     {"call grouping: each call in both forms", "damage: calls under a name that nobody knows"},
-    # The message would have the text twice.
+    # The message would have the text twice; and so would the other choice.
     {"text repeats", "message"},
+    {"text repeats", "choices"},
+    # Where a call's id or number comes late, changes or is missing, one without an id is another.
+    *(
+        {"call repeats: a call once more, without its id", other}
+        for other in ("call ids", "call numbers", "call grouping", "choices", "call names")
+    ),
     # Nothing tells where the other answer begins.
     {"roles", "damage: another answer behind a part of the first"},
     {"heads: an id for every event", "damage: another answer behind a part of the first"},

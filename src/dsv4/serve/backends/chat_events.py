@@ -71,6 +71,8 @@ class ChatEvents:
         """Raises a `BackendError` where another answer begins behind a part of this one: a proxy
         has asked again. Some servers give each event an id of its own."""
         id = event.get("id")
+        if not isinstance(id, str) or not id or not event.get("choices"):
+            return
         if self._id is None:
             self._id = id
         elif id == self._id:
