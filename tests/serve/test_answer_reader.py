@@ -1381,3 +1381,10 @@ def test_the_table_of_the_documentation_has_the_same_rows() -> None:
     table = page.partition("| form | sent by | read as |")[2].partition("\n\n")[0]
     rows = [line.split(" | ")[0].removeprefix("| ") for line in table.splitlines()[2:]]
     assert rows == list(FORMS)
+
+
+def test_the_gateways_own_key_is_in_no_quotation() -> None:
+    with pytest.raises(BackendError, match="not JSON") as caught:
+        AnswerReader("secret-key").feed(b'data: {"key": secret-key}\n\n')
+    assert "secret-key" not in str(caught.value)
+    assert '{"key": …}' in str(caught.value)

@@ -122,7 +122,7 @@ class AnswerReader:
                     break
                 if _SIGN_OF_LIFE.fullmatch(data):
                     continue
-                event = _slow_event_json(data.lstrip().removeprefix(b"data:"))
+                event = self._slow_event(data)
             # Half of a pair has no bytes of its own, so it comes as an escape.
             if self._halves or (_BACKSLASH in data and _HALF.search(data)):
                 event = self._joined(event, ())
@@ -141,6 +141,14 @@ class AnswerReader:
             else:
                 events.append(event)
         return events
+
+    def _slow_event(self, data: bytes) -> Any:
+        """An event by Python's own parser; its `data:` may be there twice."""
+        try:
+            return _slow_event_json(data.lstrip().removeprefix(b"data:"))
+        except BackendError as error:
+            text = without_key(data.decode("utf-8", "replace"), self._key)
+            raise BackendError(error.summary, quoted=repr(text[:80])) from None
 
     def _failure(self, data: bytes) -> BackendError:
         """The failure that an event or a line is, whatever it contains."""
