@@ -73,6 +73,10 @@ def chosen(number: int, delta: Any, finish: str | None = None) -> Any:
     return {"index": number, "delta": delta, "finish_reason": finish}
 
 
+def message_so_far(words: str) -> bytes:
+    return event({"choices": [{"index": 0, "message": {"role": "assistant", "content": words}}]})
+
+
 def thought(words: str) -> Any:
     return {"type": "reasoning.text", "text": words}
 
@@ -240,9 +244,18 @@ FORMS: dict[str, Form] = {
         ),
     ),
     "`refusal`": Form(HEARD, (choice({"refusal": "Hello"}) + STOP + DONE,)),
-    "`message` in place of `delta`": Form(
+    "all of a text of at least 16 characters once more, in its last delta": Form(
+        Answer("The file is here."),
+        (
+            text("The file") + text(" is here.") + text("The file is here.") + STOP + DONE,
+            text("The") + text(" file is") + text(" here.") + text("The file is here.") + STOP,
+        ),
+    ),
+    "`message` in place of `delta`, with more of the text or with all so far": Form(
         HEARD,
         (
+            message_so_far("Hell") + message_so_far("Hello") + event(WHOLE) + DONE,
+            message_so_far("Hello") + message_so_far("Hello") + STOP + DONE,
             event(WHOLE) + DONE,
             event(WHOLE),
             choice({"role": "assistant", "content": ""}) + event(WHOLE) + DONE,
@@ -384,7 +397,7 @@ FORMS: dict[str, Form] = {
         Answer(calls=TWO),
         (called(piece("read", "{}", 1, "y"), piece("bash", '{"a": 1}', 0, "x")) + CALLED,),
     ),
-    "a name in pieces": Form(
+    "a name in pieces, also where a tool is named like its beginning": Form(
         Answer(calls=ONE),
         (
             called(piece("ba", "", 0, "a")) + called(piece("sh", '{"a": 1}')) + CALLED,
@@ -472,9 +485,11 @@ FORMS: dict[str, Form] = {
             called(piece("bash", '{"a"', 0, "x")) + called(piece(None, ": 1}", None)) + CALLED,
         ),
     ),
-    "a call that is sent once more": Form(
+    "a call that is sent once more, under its `id` or without one": Form(
         Answer(calls=ONE),
         (
+            called(BASH) + called(piece("bash", '{"a": 1}')) + CALLED + DONE,
+            called(piece("bash", '{"a": 1}')) + called(BASH) + CALLED + DONE,
             called(BASH) + called(BASH) + CALLED + DONE,
             called(piece("bash", '{"a"', 0, "x"))
             + called(piece(None, ": 1}"))
