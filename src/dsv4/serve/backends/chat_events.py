@@ -47,7 +47,7 @@ class ChatEvents:
         self._number = _NO_NUMBER  # of the first choice with content
         # Whether the content comes in deltas, and not in messages in their place; None until then.
         self._has_deltas: bool | None = None
-        self._id: object = None  # of the first event
+        self._id: str | None = None  # of the first event
         self._id_repeats = 0  # other events that were seen with it
         self._looked_at = 0  # the number of events
         self._is_in_text = False  # after the first delta, and before a finish reason

@@ -76,17 +76,17 @@ class Growth:
         self.is_repeated = False  # a piece was all of the text before it
         self._last = ""
         self._times = 0
-        self._count = self._length = 0
+        self.length = self._count = 0  # of all pieces together, and of pieces
 
     def may_repeat(self, piece: str) -> bool:
         """Whether a piece has as many characters as all pieces before it, or comes after one that
         repeats them."""
-        is_as_long = len(piece) == self._length >= _LEAST_REPEATED and self._count > 1
+        is_as_long = len(piece) == self.length >= _LEAST_REPEATED and self._count > 1
         return is_as_long or self.is_repeated
 
     def note(self, piece: str) -> None:
         self._count += 1
-        self._length += len(piece)
+        self.length += len(piece)
         if self.holds:
             # Half of a character, kept back for its second half, comes before a text that begins
             # anew.
@@ -192,8 +192,10 @@ class HealingReader(ChoiceReader):
         """The text of a message in place of a delta, without the text so far, which some servers
         repeat in each."""
         is_reasoning, text = spoken
-        said = self._so_far(is_reasoning)
-        if len(said) < self._least_in_message or not text.startswith(said):
+        length = self._growth[is_reasoning].length
+        if not self._least_in_message <= length <= len(text):
+            return spoken  # without putting together what was said, which may be long
+        if not text.startswith(said := self._so_far(is_reasoning)):
             return spoken
         self._least_in_message = 1  # this server does
         return is_reasoning, text[len(said) :]

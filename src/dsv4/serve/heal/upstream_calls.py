@@ -80,9 +80,9 @@ class UpstreamCall:
         # A server gives ids to all calls or to none: of two calls, one without is the same call.
         is_half_named = bool(self.id) is not bool(before.id)
         is_certain = has_own_id or is_half_named or before.repeats_name
-        fits = len({self.id, before.id} - {""}) < 2
-        is_same = argument_value(self.arguments) == argument_value(before.arguments)
-        return is_certain and fits and is_same
+        if not is_certain or len({self.id, before.id} - {""}) > 1:
+            return False
+        return argument_value(self.arguments) == argument_value(before.arguments)
 
     @property
     def is_complete(self) -> bool:
