@@ -95,7 +95,7 @@ def _faults(part: object, root: Schema, depth: int, combined: bool = False) -> I
         return
     reference = part.get("$ref")
     if isinstance(reference, str) and not reference.startswith("#"):
-        yield f"$ref: {quoted_json(reference)} is outside of the schema, where nobody looks"
+        yield f"$ref: {quoted_json(reference)} is outside the schema, and is not checked"
     elif isinstance(reference, str) and _leads_nowhere(reference, root):
         yield f"$ref: {quoted_json(reference)} leads nowhere"
     if not combined and not _DECLARING & part.keys():

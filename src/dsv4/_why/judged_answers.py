@@ -326,7 +326,7 @@ def _judge_completion(
         place=f"line {line}, column {column}",
         marked=marked(text, leak.start, leak.end),
         who="model",
-        because="nobody else has touched this text",
+        because="no other program has changed this text",
         fix="dsv4 parse --explain FILE    # shows what dsv4 makes of it",
         more="recovery",
     )

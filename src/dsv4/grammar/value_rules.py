@@ -208,7 +208,7 @@ class ValueRules:
             return None
         about = {name: word for name, word in shape.keywords.items() if name in _ABOUT_LISTED}
         if shape != Shape(about):
-            reason = "its values are not held against other keywords, but for their types"
+            reason = "its values are compared only by their types, and not with other keywords"
             self.relaxations.note(keyword.location, reason)
         return [value for value in keyword.value if has_type(value, shape.types)]
 
