@@ -144,7 +144,8 @@ def _conversation(
     silent = {*used, *SYSTEM_FIELDS, "tools"}
     beside = [name for name in line if name in LINE_FIELDS and name not in silent]
     if beside:
-        silent.update(_repeated(beside, line, transcript))
+        repeated = _repeated(beside, line, transcript)
+        silent.update(n for n in repeated if line[n] != "" or n not in _NAMED_THOUGH_EMPTY)
     if "messages" in line and "messages" not in silent:  # the body needs this field
         raise InputError(f"messages: {mismatch(line['messages'], 'a list of messages')}")
     tools = _tools(line)
@@ -167,6 +168,9 @@ _ADDITIONS = ("input", "context")
 _PAIRS = ("chosen", "rejected")
 _OPENAI_PAIRS = ("preferred_output", "non_preferred_output")
 _LABELS = ("label", "kto_tag")
+
+# Fields that requests do not have. An empty text in one may be meant as an empty answer.
+_NAMED_THOUGH_EMPTY = frozenset((*_QUESTIONS, *_ANSWERS, *_PAIRS, "history")) - {"prompt", "input"}
 
 CONVERSATION_FIELDS = frozenset((*_LISTS, *_QUESTIONS, *_ANSWERS, *_PAIRS, *_OPENAI_PAIRS))
 """The fields that hold a conversation, each by itself or several together."""

@@ -371,7 +371,9 @@ def check_end(request: NeutralRequest) -> None:
     if any(m["role"] == "assistant" and m.get("tool_calls") for m in request.messages[turn:]):
         raise ApiError("found calls at the end, expected their results", path=request.last_path)
     if not any(message["role"] in ("user", "tool") for message in request.messages[:turn]):
-        raise ApiError("found no message to answer, expected a user message", path=request.last_path)
+        raise ApiError(
+            "found no message to answer, expected a user message", path=request.last_path
+        )
 
 
 def continued_turns(
