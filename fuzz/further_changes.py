@@ -380,7 +380,12 @@ FURTHER_CLASHES: tuple[set[str], ...] = (
     ),
     # Nothing tells where the other answer begins.
     {"roles", "damage: another answer behind a part of the first"},
-    {"heads: an id for every event", "damage: another answer behind a part of the first"},
+    *(
+        {f"heads: {heads}", "damage: another answer behind a part of the first"}
+        for heads in ("an id for every event", "heads of other forms")
+    ),
+    # An id that comes twice is the answer's.
+    {"heads: an id for every event", "finish: the reason twice"},
     # Both write the message, and the last one would write nothing.
     {"message", "damage: a message that grows in place of deltas"},
     # Equal calls of two choices are two.

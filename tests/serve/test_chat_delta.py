@@ -44,6 +44,11 @@ def test_a_part_that_has_its_text_under_two_names_says_it_once() -> None:
     ]
 
 
+def test_a_function_may_be_the_text_of_an_empty_object() -> None:
+    piece = {"index": 0, "function": "{}"}
+    assert [*call_pieces({"tool_calls": [piece]})] == [{"index": 0, "function": {}}]
+
+
 def test_what_is_beside_the_content_may_have_any_form() -> None:
     assert [*spoken_texts({"content": "Hi", "extra_content": ["x"]})] == [(False, "Hi")]
 

@@ -28,7 +28,7 @@ _OTHERS = frozenset((*_BESIDE, "message"))
 # Stands for the number of a choice before there is one.
 _NO_NUMBER = -1
 # So many events that repeat the id of the first one show that it is the id of the answer.
-_FEW = 2
+_FEW = 1
 # Fields for a reason. `stop_reason` is vLLM's for a stop string too, but then beside the first.
 _REASONS = ("finish_reason", "stop_reason", "done_reason")
 _ENDS = frozenset(_REASONS)
@@ -207,9 +207,13 @@ def _choices(event: JsonObject) -> Iterator[JsonObject]:
     for n, choice in enumerate(choices):
         if not isinstance(choice, dict):
             raise TypeError("a choice is an object")
-        # An empty choice has no content, not even a number. Equal messages are one, sent twice.
-        if choice and not (choice.get("message") and choice in choices[:n]):
+        # An empty choice has no content, not even a number. Equal whole messages are one.
+        if choice and not (_is_whole(choice) and choice in choices[:n]):
             yield choice
+
+
+def _is_whole(choice: JsonObject) -> bool:
+    return bool(choice.get("message") and choice.get("finish_reason") and "delta" not in choice)
 
 
 def _at(number: str, choice: object) -> object:

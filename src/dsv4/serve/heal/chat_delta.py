@@ -260,7 +260,9 @@ def call_pieces(delta: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
             raise _garbage(piece, f"tool_calls[{n}]")
         function = piece.get("function")
         if isinstance(function, str) and function:  # the function as JSON text, or only its name
-            inner = read_object(function) or ({"name": function} if "arguments" in piece else None)
+            inner = read_object(function)
+            if inner is None and "arguments" in piece:
+                inner = {"name": function}
             if inner is None:
                 raise _garbage(function, f"tool_calls[{n}].function")
             pieces[n] = {**piece, "function": inner}
