@@ -169,8 +169,11 @@ _PAIRS = ("chosen", "rejected")
 _OPENAI_PAIRS = ("preferred_output", "non_preferred_output")
 _LABELS = ("label", "kto_tag")
 
-# Fields that requests do not have. An empty text in one may be meant as an empty answer.
-_NAMED_THOUGH_EMPTY = frozenset((*_QUESTIONS, *_ANSWERS, *_PAIRS, "history")) - {"prompt", "input"}
+# An empty text in one of these may be meant as an empty answer. Not an empty `input`: Alpaca's rows
+# have it, and it would say that the line is a request.
+_NAMED_THOUGH_EMPTY = frozenset((*_QUESTIONS, *_ANSWERS, *_PAIRS, *_OPENAI_PAIRS, "history")) - {
+    "input"
+}
 
 CONVERSATION_FIELDS = frozenset((*_LISTS, *_QUESTIONS, *_ANSWERS, *_PAIRS, *_OPENAI_PAIRS))
 """The fields that hold a conversation, each by itself or several together."""

@@ -260,9 +260,7 @@ def call_pieces(delta: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
             raise _garbage(piece, f"tool_calls[{n}]")
         function = piece.get("function")
         if isinstance(function, str) and function:  # the function as JSON text, or only its name
-            inner = read_object(function)
-            if inner is None and "arguments" in piece:
-                inner = {"name": function}
+            inner = _function_in(function, "arguments" in piece)
             if inner is None:
                 raise _garbage(function, f"tool_calls[{n}].function")
             pieces[n] = {**piece, "function": inner}
@@ -321,6 +319,12 @@ def _in_order(pieces: list[dict[str, Any]]) -> list[dict[str, Any]]:
     if any(read_digits(piece.get("index")) is None for piece in pieces):
         return pieces
     return sorted(pieces, key=lambda piece: read_digits(piece["index"]) or 0)
+
+
+def _function_in(text: str, has_arguments: bool) -> dict[str, Any] | None:
+    """The function in a text: JSON, or only its name where the arguments stand beside it."""
+    function = read_object(text)
+    return {"name": text} if function is None and has_arguments else function
 
 
 def _numbered(calls: Mapping[str, Any]) -> list[Any]:
