@@ -4,7 +4,6 @@ twice."""
 from __future__ import annotations
 
 import gzip
-import json
 from collections import Counter
 from collections.abc import Callable
 
@@ -222,19 +221,6 @@ def growing_alone(plan: Plan) -> None:
             choice["message"] = dict(said)
 
 
-@on_events("another answer behind a part of the first", "damage", has_content)
-def another_answer(plan: Plan) -> None:
-    """As proxies write that ask again where a server has gone."""
-    told = [n for n, event in enumerate(plan.events) if PIECE in event and event[PIECE].text]
-    if len(told) > 4 and not plan.whole:
-        again = json.loads(
-            json.dumps([{**e, PIECE: None, "id": "chatcmpl-2"} for e in plan.events])
-        )
-        for event in again:
-            del event[PIECE]
-        plan.events[told[3] + 1 :] = again
-
-
 def is_text(plan: Plan) -> bool:
     return bool(plan.good.content) and not plan.good.calls
 
@@ -304,7 +290,6 @@ FURTHER_KEEPING: tuple[Change, ...] = (
 FURTHER_DAMAGING: tuple[Change, ...] = (
     growing_deltas,
     growing_alone,
-    another_answer,
     moved("content as a message in a delta", "content", "message", is_text),
     moved("content as a delta in a delta", "content", "delta", is_text),
     *(
@@ -373,19 +358,13 @@ FURTHER_CLASHES: tuple[set[str], ...] = (
     # The message would have the text twice; and so would the other choice.
     {"text repeats", "message"},
     {"text repeats", "choices"},
+    # Where the deltas have no text, nothing tells that their equal calls are one.
+    {"choices: the second of two equal choices first", "message: content only in a last message"},
     # Where a call's id or number comes late, changes or is missing, one without an id is another.
     *(
         {"call repeats: a call once more, without its id", other}
         for other in ("call ids", "call numbers", "call grouping", "choices", "call names")
     ),
-    # Nothing tells where the other answer begins.
-    {"roles", "damage: another answer behind a part of the first"},
-    *(
-        {f"heads: {heads}", "damage: another answer behind a part of the first"}
-        for heads in ("an id for every event", "heads of other forms")
-    ),
-    # An id that comes twice is the answer's.
-    {"heads: an id for every event", "finish: the reason twice"},
     # Both write the message, and the last one would write nothing.
     {"message", "damage: a message that grows in place of deltas"},
     # Equal calls of two choices are two.

@@ -108,25 +108,6 @@ def test_an_event_that_is_nested_too_deep_is_a_failure(text: bytes) -> None:
         AnswerReader().feed(b"data: " + text + b"\n\n")
 
 
-def event(id: str, **delta: str) -> dict[str, Any]:
-    return {"id": id, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
-
-
-def test_another_answer_behind_a_part_of_the_first_is_a_failure() -> None:
-    """It was read as more of the first: a proxy had asked another server."""
-    events = ChatEvents()
-    for sent in (event("a", role="assistant", content="On"), *[event("a", content="e")] * 2):
-        events.read(sent)
-    with pytest.raises(BackendError, match="began another answer"):
-        events.read(event("b", role="assistant", content="One"))
-
-
-def test_an_id_for_every_event_says_nothing_of_another_answer() -> None:
-    events = ChatEvents()
-    for id in ("a", "b", "b", "c", "d"):
-        events.read(event(id, role="assistant", content="One"))
-
-
 def test_equal_messages_in_one_answer_are_one() -> None:
     message = {"message": {"role": "assistant", "content": "One"}, "finish_reason": "stop"}
     said = [chunk.delta for chunk in ChatEvents().read({"choices": [message, dict(message)]})]

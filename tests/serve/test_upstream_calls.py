@@ -8,7 +8,7 @@ import pytest
 
 from dsv4._completion.message import assemble
 from dsv4.api import chat
-from dsv4.serve.backend import Chunk
+from dsv4.serve.backend import BackendError, Chunk
 from dsv4.serve.heal.chat_delta import LastMessage, OtherChoice
 from dsv4.serve.heal.healing_reader import HealingReader
 from dsv4.serve.heal.upstream_calls import UpstreamCalls
@@ -146,3 +146,15 @@ def test_last_messages_of_two_equal_choices_bring_each_call_once(
     reader.end()
     calls = assemble(reader.events).tool_calls
     assert [call.arguments for call in calls] == ["{}", '{"a": 1}']
+
+
+def test_a_call_of_another_choice_that_lost_its_name_is_a_failure() -> None:
+    """An empty call of the first choice was taken for the same call."""
+    reader = HealingReader(chat.read({"messages": [{"role": "user", "content": "Hi"}]}))
+    reader.feed(Chunk(delta={"content": "Hi", "tool_calls": [{}]}))
+    whole = piece_of(0, "x", name="bash", arguments='{"a": 1}')
+    for piece in (whole, piece_of(1, arguments="{}")):
+        reader.feed(Chunk(delta=OtherChoice(1, {"tool_calls": [piece]})))
+    reader.feed(Chunk(finish="tool_calls"))
+    with pytest.raises(BackendError, match="cannot be read"):
+        reader.end()

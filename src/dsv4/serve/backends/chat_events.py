@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from dsv4.api.request_fields import JsonObject
-from dsv4.serve.backend import BackendError, Chunk, Logprob, read_digits, read_finish
+from dsv4.serve.backend import Chunk, Logprob, read_digits, read_finish
 from dsv4.serve.backends import vllm
 from dsv4.serve.heal.chat_delta import (
     BESIDE_DELTAS,
@@ -27,8 +27,6 @@ _BESIDE = (*BESIDE_DELTAS, "text")
 _OTHERS = frozenset((*_BESIDE, "message"))
 # Stands for the number of a choice before there is one.
 _NO_NUMBER = -1
-# So many events that repeat the id of the first one show that it is the id of the answer.
-_FEW = 1
 # Fields for a reason. `stop_reason` is vLLM's for a stop string too, but then beside the first.
 _REASONS = ("finish_reason", "stop_reason", "done_reason")
 _ENDS = frozenset(_REASONS)
@@ -47,9 +45,6 @@ class ChatEvents:
         self._number = _NO_NUMBER  # of the first choice with content
         # Whether the content comes in deltas, and not in messages in their place; None until then.
         self._has_deltas: bool | None = None
-        self._id: str | None = None  # of the first event
-        self._id_repeats = 0  # other events that were seen with it
-        self._looked_at = 0  # the number of events
         self._is_in_text = False  # after the first delta, and before a finish reason
 
     def read(self, event: JsonObject) -> Chunk | list[Chunk]:
@@ -61,43 +56,19 @@ class ChatEvents:
             is_open = not choice.get("finish_reason", True)
             is_plain = delta and is_open and choice.get("logprobs") is None
             is_plain = is_plain and "finish_reason" not in delta and _is_usual(tuple(event))
-            is_plain = is_plain and (self._id_repeats < _FEW or event.get("id") == self._id)
             if is_plain and choice.get("index") == self._number and _OTHERS.isdisjoint(choice):
                 chunk = Chunk(delta=delta, id=event.get("id"))
                 return vllm.with_end(chunk, choice, event)
         return self._read_slowly(event)
 
-    def _note_id(self, event: JsonObject) -> None:
-        """Raises a `BackendError` where another answer begins behind a part of this one: a proxy
-        has asked again. Some servers give each event an id of its own."""
-        id = event.get("id")
-        if not isinstance(id, str) or not id or not event.get("choices"):
-            return
-        if self._id is None:
-            self._id = id
-        elif id == self._id:
-            self._id_repeats += 1
-        elif self._id_repeats >= _FEW and self._number != _NO_NUMBER and self._begins(event):
-            raise BackendError("the backend began another answer behind a part of this one")
-
-    def _begins(self, event: JsonObject) -> bool:
-        """Whether an event names the role, as the first one of an answer does."""
-        said = [
-            choice.get("delta" if self._has_deltas else "message") for choice in _choices(event)
-        ]
-        return any(isinstance(part, dict) and "role" in part for part in said)
-
     def _read_slowly(self, event: JsonObject) -> list[Chunk]:
-        self._note_id(event)
         chunks = [chunk for choice in _choices(event) for chunk in self._of_choice(choice, event)]
         if not any(chunk.delta for chunk in chunks):
             chunks.insert(0, Chunk(delta=_said_outside(event)))
         for chunk in chunks:
             chunk.id = event.get("id")
         is_told = any(chunk.finish for chunk in chunks)
-        self._looked_at += 1
-        is_known = self._looked_at > _FEW
-        self._is_in_text = is_known and bool(self._has_deltas) and not is_told
+        self._is_in_text = bool(self._has_deltas) and not is_told
         choice = {} if is_told else _with_reason({}, event)
         vllm.with_end(chunks[-1], choice, _with_usage(event))
         return chunks

@@ -172,16 +172,18 @@ class HealingReader(ChoiceReader):
         self._note_unknown(fields, number)
         for piece in call_pieces(fields):
             self._calls.add(piece, number or 0)
-        texts = [(is_reasoning, text) for is_reasoning, text in spoken_texts(fields) if text]
+        spoken = groupby(spoken_texts(fields), itemgetter(0))  # a text may come as a list of parts
+        texts = [(kind, "".join(text for _, text in parts)) for kind, parts in spoken]
         if isinstance(delta, MessageSoFar):
-            texts = [(kind, text) for kind, text in map(self._unsaid, texts) if text]
+            texts = list(map(self._unsaid, texts))
+        texts = [(kind, text) for kind, text in texts if text]
         if number is not None:
             if texts:
                 self._other_texts.setdefault(number, []).extend(texts)
             return []
         events: list[Event] = []
-        for kind, parts in groupby(texts, itemgetter(0)):  # one text may come as a list of parts
-            events += self._say("".join(text for _, text in parts), kind)
+        for kind, text in texts:
+            events += self._say(text, kind)
         return events
 
     def _note_unknown(self, fields: Mapping[str, Any], speaker: object) -> None:
@@ -354,7 +356,8 @@ class HealingReader(ChoiceReader):
         return [
             call
             for call in self._calls
-            if call.choice and (call.choice in twins or call.id in ids)
+            # One without a name has lost it: it repeats nothing.
+            if call.choice and call.name and (call.choice in twins or call.id in ids)
             if (call.name, argument_value(call.arguments)) in said
         ]
 
