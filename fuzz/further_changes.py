@@ -358,6 +358,9 @@ FURTHER_CLASHES: tuple[set[str], ...] = (
     # The message would have the text twice; and so would the other choice.
     {"text repeats", "message"},
     {"text repeats", "choices"},
+    # What is left of a name is a name, and calls may have no arguments.
+    {"call names: a name comes in two pieces", "damage: the first piece of a call is lost"},
+    {"message: arguments only in a last message", "damage: tool_calls, and the calls are gone"},
     # Where the deltas have no text, nothing tells that their equal calls are one.
     {"choices: the second of two equal choices first", "message: content only in a last message"},
     # Where a call's id or number comes late, changes or is missing, one without an id is another.

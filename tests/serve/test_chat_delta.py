@@ -106,9 +106,3 @@ def test_a_choice_that_says_that_it_failed_did(choice: dict[str, Any]) -> None:
 def test_an_event_that_is_nested_too_deep_is_a_failure(text: bytes) -> None:
     with pytest.raises(BackendError, match=r"nested too deep|not JSON"):
         AnswerReader().feed(b"data: " + text + b"\n\n")
-
-
-def test_equal_messages_in_one_answer_are_one() -> None:
-    message = {"message": {"role": "assistant", "content": "One"}, "finish_reason": "stop"}
-    said = [chunk.delta for chunk in ChatEvents().read({"choices": [message, dict(message)]})]
-    assert [delta["content"] for delta in said if delta] == ["One"]

@@ -18,6 +18,7 @@ from dsv4._completion.message import assemble
 from dsv4.api import chat
 from dsv4.profiles import render
 from dsv4.serve.backend import Chunk
+from dsv4.serve.heal.chat_delta import OtherChoice
 from dsv4.serve.heal.healing_reader import HealingReader
 from dsv4.serve.heal.upstream_habits import UpstreamHabits
 from dsv4.serve.settings import ReasoningInContent
@@ -51,6 +52,18 @@ class TestReasoningInTheContent:
     def test_it_is_read_as_reasoning(self, size: int, stream: bool) -> None:
         pieces = [THOUGHT[n : n + size] for n in range(0, len(THOUGHT), size)]
         assert read(*pieces, habits=UpstreamHabits(), stream=stream) == READ
+
+    def test_it_may_be_all_that_another_choice_has(self) -> None:
+        """Behind the calls of the first one, it was read as content."""
+        call = chat.read({"messages": [USER], "stream": True})
+        reader = HealingReader(call, None, UpstreamHabits())
+        function = {"name": "bash", "arguments": "{}"}
+        reader.feed(Chunk(delta={"tool_calls": [{"index": 0, "id": "x", "function": function}]}))
+        reader.feed(Chunk(delta=OtherChoice(1, {"content": THOUGHT})))
+        reader.feed(Chunk(finish="tool_calls"))
+        reader.end()
+        message = assemble(reader.events)
+        assert (message.reasoning, message.content) == READ
 
     def test_what_was_learned_holds_for_the_answers_after_it(self) -> None:
         habits = UpstreamHabits()

@@ -175,16 +175,11 @@ def _choices(event: JsonObject) -> Iterator[JsonObject]:
     if isinstance(choices, dict):  # one, or several by their numbers
         is_by_number = all(name.isdecimal() for name in choices)
         choices = [_at(name, choices[name]) for name in choices] if is_by_number else [choices]
-    for n, choice in enumerate(choices):
+    for choice in choices:
         if not isinstance(choice, dict):
             raise TypeError("a choice is an object")
-        # An empty choice has no content, not even a number. Equal whole messages are one.
-        if choice and not (_is_whole(choice) and choice in choices[:n]):
+        if choice:  # an empty choice has no content, not even a number
             yield choice
-
-
-def _is_whole(choice: JsonObject) -> bool:
-    return bool(choice.get("message") and choice.get("finish_reason") and "delta" not in choice)
 
 
 def _at(number: str, choice: object) -> object:

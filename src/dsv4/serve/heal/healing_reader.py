@@ -310,7 +310,11 @@ class HealingReader(ChoiceReader):
 
     def end(self) -> list[Event]:
         """The events of the end: the upstream's own calls come after those that had leaked."""
-        rest = self._logged([*self._end_of_content(), *self._rest_of_answer()])
+        # Content of another choice may be all that there is: then its end comes behind that.
+        is_elsewhere = bool(self._other_texts) and not self._pieces
+        events = [] if is_elsewhere else self._end_of_content()
+        events += self._rest_of_answer()
+        rest = self._logged([*events, *(self._end_of_content() if is_elsewhere else ())])
         if self._in_reasoning and not self.sampled_text and not self._call.request.prefix:
             # It said nothing at all, so it has not begun to think either.
             self._parser.feed_border(THINK_END)
