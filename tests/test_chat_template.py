@@ -76,15 +76,15 @@ class TestVectors:
         assert (len(WITH_CONTEXT), len(REFUSED), len(SUPPORTED)) == (14, 10, 190)
         assert (len(AS_GIVEN), len(WITH_STRINGS)) == (67, 123)
 
-    @each_row("case", part(AS_GIVEN, 6))
+    @each_row("case", part(AS_GIVEN, 12))
     def test_as_given(self, case: Case) -> None:
         assert render(case["messages"], **template_options(case)) == case["prompt"]
 
-    @each_row("case", part(WITH_STRINGS, 8))
+    @each_row("case", part(WITH_STRINGS, 16))
     def test_with_arguments_as_objects(self, case: Case) -> None:
         assert render(with_objects(case["messages"]), **template_options(case)) == case["prompt"]
 
-    @each_row("case", part(WITH_STRINGS, 8))
+    @each_row("case", part(WITH_STRINGS, 16))
     def test_arguments_as_strings_are_refused(self, case: Case) -> None:
         problem = refusal(*case["messages"], **template_options(case))
         assert "function.arguments: found a string, expected the object" in problem

@@ -336,8 +336,8 @@ def failures(cases: Any, door: Callable[[Any], Answer]) -> list[str]:
     return [words for place, field in cases if (words := broken(place, field, door))]
 
 
-DOORS = {by_reading: 131, by_serving: 131, by_healing: 131, by_teaching: 997} | {
-    **{by_checking: 997, on_the_page: 997},
+DOORS = {by_reading: 263, by_serving: 263, by_healing: 263, by_teaching: 1999} | {
+    **{by_checking: 1999, on_the_page: 1999},
 }
 
 

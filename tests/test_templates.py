@@ -87,7 +87,7 @@ def native(messages: Any, dialect: str, named: dict[str, Any]) -> str:
 class TestVectors:
     @each_row(
         "dialect, case",
-        part([(dialect, case) for dialect in TEMPLATED for case in cases(dialect)], 6),
+        part([(dialect, case) for dialect in TEMPLATED for case in cases(dialect)], 12),
     )
     def test_each(self, engine: str, dialect: str, case: Case) -> None:
         named = template_options(case)

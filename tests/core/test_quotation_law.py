@@ -182,7 +182,7 @@ def chosen(of: int, share: int) -> Iterator[tuple[Text, Row]]:
 
 
 def quoted(share: int) -> Iterator[tuple[str, Text, str]]:
-    for text, row in chosen(151, share):
+    for text, row in chosen(307, share):
         for quotation in layouts(row, text):
             yield f"{text.id} in {row.open or row.mark!r}", text, quotation
 
@@ -198,7 +198,7 @@ def test_what_is_quoted_never_runs(share: int) -> None:
 
 def left_open(share: int) -> Iterator[tuple[str, Text, str]]:
     """Texts behind openings that nothing closes."""
-    for text, row in chosen(79, share):
+    for text, row in chosen(157, share):
         where = f"{text.id} behind {row.open!r}"
         if row.open.startswith(tuple(FENCES)):
             if _may_act_in_fence(text):

@@ -194,7 +194,7 @@ def test_prompts_have_it(case: Case) -> None:
     assert bool(written) == case.is_written
 
 
-@pytest.mark.parametrize("case", part(OF_V4, 29), ids=str)
+@pytest.mark.parametrize("case", part(OF_V4, 59), ids=str)
 def test_ids_have_it(case: Case, tokenizer: Any) -> None:
     """A token of another name has the same id, and is one token. Those of V3.2 are in its
     checkpoint alone."""
@@ -211,7 +211,7 @@ def as_json(decoded: dsv4.Decoded) -> str:
     return json.dumps(decoded.request.messages, ensure_ascii=False)
 
 
-@pytest.mark.parametrize("case", part(CASES, 29), ids=str)
+@pytest.mark.parametrize("case", part(CASES, 59), ids=str)
 def test_decode_gives_it_back(case: Case) -> None:
     for prompt, own in prompts(case):
         theirs = dsv4.decode(prompt, dialect=case.dialect)
@@ -231,14 +231,14 @@ def styles(prompt: dsv4.Prompt) -> list[tuple[str, list[str]]]:
     ]
 
 
-@pytest.mark.parametrize("case", part(CASES, 29), ids=str)
+@pytest.mark.parametrize("case", part(CASES, 59), ids=str)
 def test_the_view_knows_it(case: Case) -> None:
     for prompt, own in prompts(case):
         if isinstance(case.was, Special):
             assert styles(own) == styles(prompt)
 
 
-@pytest.mark.parametrize("case", part(CASES, 29), ids=str)
+@pytest.mark.parametrize("case", part(CASES, 59), ids=str)
 def test_checks_know_it(case: Case) -> None:
     open_turn = [{"role": "user", "content": "Look."}, {"role": "assistant", "content": "So."}]
     for messages in (*conversations(case.dialect.name), open_turn):
@@ -284,7 +284,7 @@ def test_the_parser_reads_it(case: Case) -> None:
         assert assemble([*events, *parser.finish()]) == expected
 
 
-@pytest.mark.parametrize("case", part(OF_V4, 29), ids=str)
+@pytest.mark.parametrize("case", part(OF_V4, 59), ids=str)
 def test_ids_are_parsed(case: Case, tokenizer: Any) -> None:
     asked, text = completion(case, case.mine)
     prompt = replace(asked, messages=conversations(case.dialect.name)[1][:3]).encode()
@@ -332,7 +332,7 @@ def test_grammars_have_it(case: Case, form: Any) -> None:
         assert case.now not in usual.text
 
 
-@pytest.mark.parametrize("case", part(OF_V4, 29), ids=str)
+@pytest.mark.parametrize("case", part(OF_V4, 59), ids=str)
 def test_templates_have_it(case: Case) -> None:
     """V3.2 has a template of its own."""
     jinja2 = pytest.importorskip("jinja2")

@@ -26,7 +26,7 @@ def test_a_block_without_a_slip_is_read(block: Any) -> None:
 
 @pytest.mark.parametrize("block", slips.BLOCKS, ids=lambda block: block.name)
 def test_no_slip_makes_another_call_or_loses_one_silently(block: Any) -> None:
-    cases = part([*slips.slips(slips.tokens_of(block))], 5)
+    cases = part([*slips.slips(slips.tokens_of(block))], 10)
     bad = [str(one) for one in slips.tried(block, cases) if one.outcome in slips.BAD]
     assert bad == []
 
@@ -59,7 +59,7 @@ def test_what_nobody_can_tell_is_a_close_or_a_bracket_in_a_text() -> None:
 
 
 def test_two_slips_at_once() -> None:
-    tried = [*slips.doubles(fewer(3000, 3), seed=1)]
+    tried = [*slips.doubles(fewer(3000, 6), seed=1)]
     bad = [str(one) for one in tried if one.outcome in slips.BAD]
     assert len(bad) <= MOST_OF_TWO_WRONG * len(tried), bad
 

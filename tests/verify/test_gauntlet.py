@@ -81,7 +81,7 @@ def test_there_are_as_many_servers_as_promised() -> None:
 @pytest.mark.parametrize("kind", ["unlisted", "noisy"])
 def test_nothing_is_named_that_is_not_there(kind: str, mode: str, look_among: LookAmong) -> None:
     wrong = {}
-    for each in part(servers_of(kind), 30):
+    for each in part(servers_of(kind), 60):
         look_among(servers_like(each))
         report = report_on(each, mode)
         if report is not None and not accused(report) <= each.allowed:
@@ -91,7 +91,7 @@ def test_nothing_is_named_that_is_not_there(kind: str, mode: str, look_among: Lo
 
 @pytest.mark.parametrize("mode", MODES)
 def test_clean_servers_are_clean(mode: str) -> None:
-    for each in part(servers_of("clean"), 4):
+    for each in part(servers_of("clean"), 8):
         report = report_on(each, mode)
         assert report is not None
         assert (report.verdict.outcome, accused(report)) == ("explained", set()), each.name

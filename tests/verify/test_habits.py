@@ -37,8 +37,8 @@ from parts import ALL, each_share, part, share_of
 
 SERVERS = clean_servers()
 PAIRS = [(truth, habit) for habit in HABITS.values() for truth in SERVERS]
-# So that a part has a server of each kind, each with another habit.
-STRIDE = 503
+# So that the servers of a part have other habits.
+STRIDE = 1009
 LOST_OR_CLEANED = {**CROWDED_FAULTS, **CLEANED_FAULTS}
 
 
