@@ -467,7 +467,8 @@ def test_nothing_is_held_back_that_cannot_be_markup(field: str) -> None:
 
 def said(*deltas: dict[str, Any], stream: bool = True) -> Message:
     asked = {"messages": [{"role": "user", "content": "Hi"}], "stream": stream}
-    reader = HealingReader(chat.read(asked))
+    # Nothing is held back: this server's content never begins with reasoning.
+    reader = HealingReader(chat.read(asked), habits=UpstreamHabits("never"))
     for delta in deltas:
         reader.feed(Chunk(delta=delta))
     reader.feed(Chunk(finish="stop"))
@@ -488,6 +489,13 @@ def test_all_text_once_more_at_its_end_is_said_once(field: str, stream: bool) ->
     assert (message.reasoning or message.content) == text
 
 
+@pytest.mark.parametrize("end", ["\n", "\n\n", " <", "\n```\n"])
+def test_it_is_known_though_the_parser_holds_its_end_back(end: str) -> None:
+    pieces = (*TWO_PIECES, end)
+    deltas = [{"content": piece} for piece in (*pieces, "".join(pieces))]
+    assert said(*deltas).content == said(*deltas[:-1]).content
+
+
 def test_what_a_short_text_repeats_is_said_again() -> None:
     assert said(*({"content": text} for text in ("ha", " ", "ha "))).content == "ha ha "
     lines = [{"content": "The file is here.\n"}] * 2
@@ -506,6 +514,8 @@ def test_text_behind_a_text_that_was_repeated_is_a_failure() -> None:
     [
         (["Hello."] * 3, "Hello."),
         (["Hello", "Hello you", "Hello you."], "Hello you."),
+        # The parser holds a line break back, and a bracket.
+        (["Hello\n", "Hello\nyou", "Hello\nyou <", "Hello\nyou < me"], "Hello\nyou < me"),
         (["ha", "haha"], "hahaha"),  # as pieces
     ],
 )

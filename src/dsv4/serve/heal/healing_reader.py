@@ -125,6 +125,7 @@ class HealingReader(ChoiceReader):
         self._held_size = 0
         self._tail = ""  # the end of the content, which may be the beginning of an end of thinking
         self._growth = {False: Growth(), True: Growth()}  # of the content, of the reasoning
+        self._message_texts = {False: "", True: ""}  # the same, of the last message in their place
         self._least_in_message = _LEAST_IN_MESSAGE
         # Checked at the end: the texts of other choices, by their number; messages after the
         # deltas; unknown fields.
@@ -194,13 +195,13 @@ class HealingReader(ChoiceReader):
         """The text of a message in place of a delta, without the text so far, which some servers
         repeat in each."""
         is_reasoning, text = spoken
-        length = self._growth[is_reasoning].length
-        if not self._least_in_message <= length <= len(text):
-            return spoken  # without putting together what was said, which may be long
-        if not text.startswith(said := self._so_far(is_reasoning)):
+        before = self._message_texts[is_reasoning]
+        self._message_texts[is_reasoning] = text or before
+        is_all = self._least_in_message <= len(before) == self._growth[is_reasoning].length
+        if not is_all or not text.startswith(before):
             return spoken
         self._least_in_message = 1  # this server does
-        return is_reasoning, text[len(said) :]
+        return is_reasoning, text[len(before) :]
 
     def _so_far(self, is_reasoning: bool) -> str:
         """The text of one of the two fields, as far as it has come."""
